@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace so4cal {
+inline constexpr char kVersion[] = SO4CAL_VERSION;  // set by CMake from project(VERSION)
+}  // namespace so4cal
