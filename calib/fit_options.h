@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "calib/split.h"
+#include "lib/names.h"
+#include "lib/rotation_table.h"
+
+namespace so4cal {
+
+enum class HadamardChoice { kAuto, kOn, kOff };
+enum class OffsetRule { kNone, kMean };
+enum class LossChoice { kAuto, kExpected, kExact };
+
+std::span<const Named<HadamardChoice>> HadamardChoices();  // auto, on, off
+std::span<const Named<OffsetRule>> OffsetRules();          // none, mean
+std::span<const Named<LossChoice>> LossChoices();          // auto, expected, exact
+
+// What is fitted and stored on one side. Defaults: the preset `best`.
+struct SideOptions {
+  int bits = 3;   // per code: 2, 3 or 4
+  int block = 0;  // channels per scale; 0: the largest power of two <= 32 that fits
+  GridKind grid = GridKind::kLloyd;
+  ScaleRule scale = ScaleRule::kMse;
+  Family rotation = Family::kButterfly;             // not kDense
+  HadamardChoice hadamard = HadamardChoice::kAuto;  // auto: off for a butterfly, on for every other family
+  OffsetRule offset = OffsetRule::kMean;
+  LossChoice loss = LossChoice::kExpected;  // auto: both, validation decides per head
+  Objective objective = Objective::kMse;
+  Rounding rounding = Rounding::kNearest;
+
+  void Check() const;  // throws UsageError that names the option
+  // The codec for heads of this size. Throws Error when the block does not divide head_dim.
+  CodecSpec Codec(int head_dim) const;
+  bool ResolvedHadamard() const;
+};
+
+struct FitOptions {
+  std::array<SideOptions, 2> sides;  // indexed by Side
+  SplitOptions split;
+  int max_iterations = 100;  // of the solver, per independent problem. [1, 10000]
+  int threads = 0;           // 0: all cores. Never changes the result. [0, 1024]
+  std::uint64_t seed = 1;
+
+  void Check() const;  // throws UsageError
+};
+
+// The presets of the command line: `seed` is the original proposal, `best` the default.
+struct Preset {
+  std::string_view name;
+  std::string_view summary;
+  FitOptions options;
+};
+std::span<const Preset> Presets();
+
+}  // namespace so4cal
