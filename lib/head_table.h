@@ -21,11 +21,13 @@ std::span<const Named<Chosen>> ChosenNames();  // identity, hadamard, fitted, de
 
 // What an engine needs for one head of one side, beside the CodecSpec.
 struct HeadTable {
+  static constexpr int kMaxRounds = 64;
+  static constexpr float kMaxDamping = 1000;
   HeadTransform transform;  // a head that was not fitted keeps the fit's start here
   Chosen chosen = Chosen::kFitted;
   Rounding rounding = Rounding::kNearest;
-  float damping = 0;          // relative to tr(M)/d; feedback and refined only
-  int rounds = 0;             // of refinement; refined only
+  float damping = 0;          // relative to tr(M)/d, at most kMaxDamping; 0 with nearest rounding
+  int rounds = 0;             // of refinement, at most kMaxRounds; 0 unless refined
   std::vector<float> metric;  // M in the raw frame, row-major head_dim^2; empty with nearest rounding
 
   bool operator==(const HeadTable&) const = default;
