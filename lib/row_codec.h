@@ -35,6 +35,9 @@ class HeadCodec {
   // Encodes x (raw frame) to x.num_tokens rows of spec().row_bytes() bytes each.
   RowStatus Encode(const HeadView& x, std::span<std::uint8_t> rows) const noexcept;
 
+  // What the decoders check before they write: every code has a level, every scale is finite.
+  RowStatus CheckRows(std::span<const std::uint8_t> rows) const noexcept;
+
   // rows -> [num_rows][head_dim] floats in the raw frame. Invalid codes and scales are refused.
   RowStatus Decode(std::span<const std::uint8_t> rows, std::span<float> x_hat) const noexcept;
 

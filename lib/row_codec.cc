@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/row_codec.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "lib/error.h"
+#include "lib/half.h"
+#include "lib/pack.h"
+#include "lib/quantize_block.h"
+#include "lib/rotate_rows.h"
+
+namespace so4cal {
+namespace {
+
+constexpr std::size_t kMaxHeadDim = 1024;
+constexpr std::size_t kTileFloats = 4096;  // rows rotated at a time, on the stack
+
+using RowFloats = std::array<float, kMaxHeadDim>;
+using RowCodes = std::array<std::uint8_t, kMaxHeadDim>;
+using RowScales = std::array<std::uint16_t, kMaxHeadDim>;
+
+}  // namespace
+
+struct HeadCodec::Impl {
+  CodecSpec spec;
+  const Grid* grid;
+  RotationF32 rotation;
+  // No channel of x - offset above this: no scale can overflow, whatever the rotation. |z| <= sqrt(head_dim)
+  // |x - offset|, and a least-squares scale stays below 4 times the absmax scale.
+  float safe_magnitude;
+
+  std::size_t head_dim() const { return static_cast<std::size_t>(spec.head_dim); }
+  std::size_t block() const { return static_cast<std::size_t>(spec.block); }
+  std::size_t num_blocks() const { return static_cast<std::size_t>(spec.num_blocks()); }
+
+  RowStatus FindUnencodable(const HeadView& x) const noexcept;
+  RowStatus CheckScales(std::span<const float> x_row, std::size_t row) const noexcept;
+  void EncodeRotatedRow(std::span<const float> z, std::span<std::uint8_t> row) const noexcept;
+  RowStatus CheckRow(std::span<const std::uint8_t> row, std::size_t index) const noexcept;
+  void DecodeRotatedRow(std::span<const std::uint8_t> row, std::span<float> z_hat) const noexcept;
+};
+
+namespace {
+
+HeadTable Checked(const CodecSpec& spec, const HeadTable& table) {
+  spec.Check();
+  table.Check();
+  if (table.transform.head_dim != spec.head_dim)
+    throw Error("the head's table has head_dim " + std::to_string(table.transform.head_dim) +
+                ", expected the codec's " + std::to_string(spec.head_dim));
+  if (table.rounding != Rounding::kNearest)
+    throw Error("rounding is '" + std::string(NameOf(Roundings(), table.rounding)) +
+                "', this codec rounds to nearest only");
+  return table;
+}
+
+}  // namespace
+
+HeadCodec::HeadCodec(const CodecSpec& spec, const HeadTable& table) {
+  const HeadTransform map = Checked(spec, table).Effective();
+  const Grid& grid = GridFor(spec.grid, spec.bits);
+  const float safe = kLargestHalf * grid.top / (4 * std::sqrt(static_cast<float>(spec.head_dim)));
+  impl_.reset(new Impl{spec, &grid, MakeRotationF32(map), safe});
+}
+HeadCodec::~HeadCodec() = default;
+HeadCodec::HeadCodec(HeadCodec&&) noexcept = default;
+HeadCodec& HeadCodec::operator=(HeadCodec&&) noexcept = default;
+
+const CodecSpec& HeadCodec::spec() const { return impl_->spec; }
+
+// --- Encoding.
+
+RowStatus HeadCodec::Impl::CheckScales(std::span<const float> x_row, std::size_t row) const noexcept {
+  RowFloats storage;
+  const std::span<float> z = std::span(storage).first(head_dim());
+  std::copy(x_row.begin(), x_row.end(), z.begin());
+  SubtractOffset(rotation, z);
+  RotateRows(rotation, z);
+  for (std::size_t b = 0; b < num_blocks(); ++b) {
+    const auto block_z = z.subspan(b * block(), block());
+    bool finite = true;
+    for (const float v : block_z) finite = finite && std::isfinite(v);
+    if (!finite || ChooseScale(*grid, spec.scale, block_z).overflow)
+      return {RowError::kScaleOverflow, row, static_cast<int>(b * block())};
+  }
+  return {};
+}
+
+// A pass ahead of encoding, so that an error leaves the output as it was.
+RowStatus HeadCodec::Impl::FindUnencodable(const HeadView& x) const noexcept {
+  for (std::size_t t = 0; t < x.num_tokens; ++t) {
+    const auto row = x.row(t);
+    float largest = 0;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (!std::isfinite(row[i])) return {RowError::kNotFinite, t, static_cast<int>(i)};
+      largest = std::max(largest, std::abs(rotation.offset.empty() ? row[i] : row[i] - rotation.offset[i]));
+    }
+    if (largest <= safe_magnitude) continue;
+    if (const RowStatus status = CheckScales(row, t); !status.ok()) return status;
+  }
+  return {};
+}
+
+void HeadCodec::Impl::EncodeRotatedRow(std::span<const float> z, std::span<std::uint8_t> row) const noexcept {
+  RowScales scales;
+  RowCodes codes;
+  for (std::size_t b = 0; b < num_blocks(); ++b) {
+    const auto block_z = z.subspan(b * block(), block());
+    const BlockScale scale = ChooseScale(*grid, spec.scale, block_z);
+    scales[b] = scale.half;
+    ChooseCodes(*grid, scale.value, block_z, std::span(codes).subspan(b * block(), block()));
+  }
+  PackRow(spec, std::span(scales).first(num_blocks()), std::span(codes).first(head_dim()), row);
+}
+
+RowStatus HeadCodec::Encode(const HeadView& x, std::span<std::uint8_t> rows) const noexcept {
+  const std::size_t n = impl_->head_dim(), row_bytes = impl_->spec.row_bytes();
+  SO4CAL_CHECK(static_cast<std::size_t>(x.channels) == n && rows.size() == x.num_tokens * row_bytes);
+  if (const RowStatus status = impl_->FindUnencodable(x); !status.ok()) return status;
+  std::array<float, kTileFloats> tile;
+  const std::size_t tile_rows = kTileFloats / n;
+  for (std::size_t first = 0; first < x.num_tokens; first += tile_rows) {
+    const std::size_t count = std::min(tile_rows, x.num_tokens - first);
+    const std::span<float> z = std::span(tile).first(count * n);
+    for (std::size_t t = 0; t < count; ++t)
+      std::copy_n(x.row(first + t).begin(), n, z.begin() + static_cast<std::ptrdiff_t>(t * n));
+    SubtractOffset(impl_->rotation, z);
+    RotateRows(impl_->rotation, z);
+    for (std::size_t t = 0; t < count; ++t)
+      impl_->EncodeRotatedRow(z.subspan(t * n, n), rows.subspan((first + t) * row_bytes, row_bytes));
+  }
+  return {};
+}
+
+// --- Decoding.
+
+RowStatus HeadCodec::Impl::CheckRow(std::span<const std::uint8_t> row, std::size_t index) const noexcept {
+  RowScales scales;
+  UnpackScales(row, std::span(scales).first(num_blocks()));
+  for (std::size_t b = 0; b < num_blocks(); ++b)
+    if ((scales[b] & 0x7c00) == 0x7c00)
+      return {RowError::kInvalidScale, index, static_cast<int>(b * block())};
+  if (grid->levels.size() == std::size_t{1} << spec.bits) return {};
+  RowCodes codes;
+  UnpackCodes(spec, row, std::span(codes).first(head_dim()));
+  for (std::size_t i = 0; i < head_dim(); ++i)
+    if (codes[i] >= grid->levels.size()) return {RowError::kInvalidCode, index, static_cast<int>(i)};
+  return {};
+}
+
+RowStatus HeadCodec::CheckRows(std::span<const std::uint8_t> rows) const noexcept {
+  const std::size_t row_bytes = impl_->spec.row_bytes();
+  SO4CAL_CHECK(rows.size() % row_bytes == 0);
+  for (std::size_t r = 0; r < rows.size() / row_bytes; ++r)
+    if (const RowStatus status = impl_->CheckRow(rows.subspan(r * row_bytes, row_bytes), r); !status.ok())
+      return status;
+  return {};
+}
+
+void HeadCodec::Impl::DecodeRotatedRow(std::span<const std::uint8_t> row,
+                                       std::span<float> z_hat) const noexcept {
+  RowScales scales;
+  RowCodes codes;
+  UnpackScales(row, std::span(scales).first(num_blocks()));
+  UnpackCodes(spec, row, std::span(codes).first(head_dim()));
+  for (std::size_t b = 0; b < num_blocks(); ++b) {
+    const float scale = FloatFromHalf(scales[b]);
+    for (std::size_t i = b * block(); i < (b + 1) * block(); ++i) z_hat[i] = scale * grid->levels[codes[i]];
+  }
+}
+
+RowStatus HeadCodec::DecodeRotated(std::span<const std::uint8_t> rows,
+                                   std::span<float> z_hat) const noexcept {
+  const std::size_t n = impl_->head_dim(), row_bytes = impl_->spec.row_bytes();
+  SO4CAL_CHECK(rows.size() % row_bytes == 0 && z_hat.size() == rows.size() / row_bytes * n);
+  if (const RowStatus status = CheckRows(rows); !status.ok()) return status;
+  for (std::size_t r = 0; r < rows.size() / row_bytes; ++r)
+    impl_->DecodeRotatedRow(rows.subspan(r * row_bytes, row_bytes), z_hat.subspan(r * n, n));
+  return {};
+}
+
+RowStatus HeadCodec::Decode(std::span<const std::uint8_t> rows, std::span<float> x_hat) const noexcept {
+  const RowStatus status = DecodeRotated(rows, x_hat);
+  if (status.ok()) Unrotate(x_hat);
+  return status;
+}
+
+// --- The map alone.
+
+void HeadCodec::Rotate(std::span<float> x) const noexcept {
+  SubtractOffset(impl_->rotation, x);
+  RotateRows(impl_->rotation, x);
+}
+void HeadCodec::Unrotate(std::span<float> z) const noexcept {
+  UnrotateRows(impl_->rotation, z);
+  AddOffset(impl_->rotation, z);
+}
+void HeadCodec::RotateQuery(std::span<float> q) const noexcept { RotateRows(impl_->rotation, q); }
+
+const char* RowErrorText(RowError e) {
+  switch (e) {
+    case RowError::kNone:
+      return "no error";
+    case RowError::kNotFinite:
+      return "a value is NaN or infinite, expected finite numbers";
+    case RowError::kScaleOverflow:
+      return "a block needs a scale above 65504, the largest fp16 number";
+    case RowError::kInvalidCode:
+      return "a code has no level in this grid: the rows are damaged or of another grid";
+    case RowError::kInvalidScale:
+      return "a scale is NaN or infinite: the rows are damaged";
+  }
+  return "unknown error";
+}
+
+}  // namespace so4cal
