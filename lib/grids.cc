@@ -46,21 +46,35 @@ constexpr float kLloyd4Mid[] = {-2.400225f, -1.842905f, -1.43651f, -1.098695f, -
                                 0.79904f,   1.098695f,  1.43651f,  1.842905f,  2.400225f};
 
 // Rungs first + step * k, k = 0..12, written out. How they were measured: lib/CODEC.md, "Scale rules".
+constexpr float kSymmetric2Ratios[] = {0.30f, 0.34f, 0.38f, 0.42f, 0.46f, 0.50f, 0.54f,
+                                       0.58f, 0.62f, 0.66f, 0.70f, 0.74f, 0.78f};
 constexpr float kSymmetric3Ratios[] = {0.52f, 0.56f, 0.60f, 0.64f, 0.68f, 0.72f, 0.76f,
                                        0.80f, 0.84f, 0.88f, 0.92f, 0.96f, 1.00f};
+constexpr float kSymmetric4Ratios[] = {0.78f, 0.81f, 0.84f, 0.87f, 0.90f, 0.93f, 0.96f,
+                                       0.99f, 1.02f, 1.05f, 1.08f, 1.11f, 1.14f};
+constexpr float kFull2Ratios[] = {0.52f, 0.57f, 0.62f, 0.67f, 0.72f, 0.77f, 0.82f,
+                                  0.87f, 0.92f, 0.97f, 1.02f, 1.07f, 1.12f};
+constexpr float kFull3Ratios[] = {0.68f, 0.73f, 0.78f, 0.83f, 0.88f, 0.93f, 0.98f,
+                                  1.03f, 1.08f, 1.13f, 1.18f, 1.23f, 1.28f};
+constexpr float kFull4Ratios[] = {0.84f, 0.87f, 0.90f, 0.93f, 0.96f, 0.99f, 1.02f,
+                                  1.05f, 1.08f, 1.11f, 1.14f, 1.17f, 1.20f};
+constexpr float kLloyd2Ratios[] = {0.36f, 0.40f, 0.44f, 0.48f, 0.52f, 0.56f, 0.60f,
+                                   0.64f, 0.68f, 0.72f, 0.76f, 0.80f, 0.84f};
 constexpr float kLloyd3Ratios[] = {0.60f, 0.65f, 0.70f, 0.75f, 0.80f, 0.85f, 0.90f,
                                    0.95f, 1.00f, 1.05f, 1.10f, 1.15f, 1.20f};
+constexpr float kLloyd4Ratios[] = {0.80f, 0.84f, 0.88f, 0.92f, 0.96f, 1.00f, 1.04f,
+                                   1.08f, 1.12f, 1.16f, 1.20f, 1.24f, 1.28f};
 
 constexpr Grid kGrids[] = {
-    {GridKind::kSymmetric, 2, kSymmetric2, kSymmetric2Mid, 1, 1, kSymmetric3Ratios},
+    {GridKind::kSymmetric, 2, kSymmetric2, kSymmetric2Mid, 1, 1, kSymmetric2Ratios},
     {GridKind::kSymmetric, 3, kSymmetric3, kSymmetric3Mid, 3, 3, kSymmetric3Ratios},
-    {GridKind::kSymmetric, 4, kSymmetric4, kSymmetric4Mid, 7, 7, kSymmetric3Ratios},
-    {GridKind::kFull, 2, kFull2, kFull2Mid, 2, 2, kSymmetric3Ratios},
-    {GridKind::kFull, 3, kFull3, kFull3Mid, 4, 4, kSymmetric3Ratios},
-    {GridKind::kFull, 4, kFull4, kFull4Mid, 8, 8, kSymmetric3Ratios},
-    {GridKind::kLloyd, 2, kLloyd2, kLloyd2Mid, 1.51041f, 2, kLloyd3Ratios},
+    {GridKind::kSymmetric, 4, kSymmetric4, kSymmetric4Mid, 7, 7, kSymmetric4Ratios},
+    {GridKind::kFull, 2, kFull2, kFull2Mid, 2, 2, kFull2Ratios},
+    {GridKind::kFull, 3, kFull3, kFull3Mid, 4, 4, kFull3Ratios},
+    {GridKind::kFull, 4, kFull4, kFull4Mid, 8, 8, kFull4Ratios},
+    {GridKind::kLloyd, 2, kLloyd2, kLloyd2Mid, 1.51041f, 2, kLloyd2Ratios},
     {GridKind::kLloyd, 3, kLloyd3, kLloyd3Mid, 2.15180f, 4, kLloyd3Ratios},
-    {GridKind::kLloyd, 4, kLloyd4, kLloyd4Mid, 2.73205f, 8, kLloyd3Ratios},
+    {GridKind::kLloyd, 4, kLloyd4, kLloyd4Mid, 2.73205f, 8, kLloyd4Ratios},
 };
 
 }  // namespace
