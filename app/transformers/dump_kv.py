@@ -28,6 +28,7 @@ from kv_writer import FILE_TYPES, DumpWriter
 
 PROBE_TOKENS = 48  # enough to tell a bias or a gate from rounding; the probe keeps every layer's q, k and v
 
+
 @dataclass
 class DumpOptions:
     output: Path
@@ -36,6 +37,7 @@ class DumpOptions:
     queries: int | None = None  # None: all rows; 0: no q
     compress: bool = True
     force: bool = False
+
 
 def parse_layers(text: str) -> set[int]:
     """0-7,12 -> {0, ..., 7, 12}"""
@@ -47,15 +49,18 @@ def parse_layers(text: str) -> set[int]:
         layers.update(range(int(first), int(last if dash else first) + 1))
     return layers
 
+
 def positive(text: str) -> int:
     if not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"expected a number of 1 or more, found {text!r}")
     return int(text)
 
+
 def non_negative(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"expected a number of 0 or more, found {text!r}")
     return int(text)
+
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
@@ -67,11 +72,11 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--force", action="store_true", help="replace an existing output")
     parser.add_argument("--tokens", type=positive, default=4096, help="tokens to dump (default %(default)s)")
     parser.add_argument("--ctx", type=positive, default=2048, help="tokens per sequence (default %(default)s)")
-    parser.add_argument("--start", type=non_negative, default=0, help="tokens of the text to skip (default %(default)s)")
+    parser.add_argument("--start", type=non_negative, default=0, help="text tokens to skip (default %(default)s)")
     parser.add_argument("--bos", choices=("auto", "yes", "no"), default="auto",
                         help="begin each sequence with BOS, which counts as a token; auto: as the tokenizer does")
     parser.add_argument("--layers", type=parse_layers, metavar="0-7,12", help="layers to dump (default: all)")
-    parser.add_argument("--queries", type=non_negative, metavar="N", help="evenly spaced query rows (default: all; 0: no q)")
+    parser.add_argument("--queries", type=non_negative, metavar="N", help="evenly spaced q rows (default all; 0 none)")
     parser.add_argument("--dtype", choices=tuple(FILE_TYPES), default="f16", help="stored type (default %(default)s)")
     parser.add_argument("--no-compress", dest="compress", action="store_false", help="no gzip and shuffle filters")
     parser.add_argument("--model-name", help="the dump's `model` attribute (default: the file's or folder's name)")
@@ -80,11 +85,15 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="where the model runs, as torch names it (default %(default)s)")
     return parser.parse_args(argv)
 
+
 def query_positions(num_tokens: int, num_queries: int) -> list[int]:
     """The middles of `num_queries` equal stretches of the tokens."""
     return [(2 * i + 1) * num_tokens // (2 * num_queries) for i in range(num_queries)]
 
-def make_sequences(text_tokens: list[int], bos: list[int], num_tokens: int, context: int, start: int) -> list[list[int]]:
+
+def make_sequences(
+    text_tokens: list[int], bos: list[int], num_tokens: int, context: int, start: int
+) -> list[list[int]]:
     """`num_tokens` tokens in sequences of `context` (the last may be shorter), each beginning with `bos`."""
     if context <= len(bos) + 1:
         raise InputError(f"--ctx {context}: expected more than BOS and one token")
@@ -101,16 +110,18 @@ def make_sequences(text_tokens: list[int], bos: list[int], num_tokens: int, cont
         )
     return sequences
 
+
 def choose_layers(probe: Probe, wanted: set[int] | None) -> dict[int, LayerInfo]:
     if wanted is None:
         return probe.layers
     missing = sorted(wanted - probe.layers.keys())
     if missing:
         raise InputError(
-            f"--layers: layer {', '.join(map(str, missing))} cannot be dumped; this model's layers with keys and values "
-            f"of their own are {', '.join(map(str, probe.layers))}"
+            f"--layers: layer {', '.join(map(str, missing))} cannot be dumped; this model's layers with keys and "
+            f"values of their own are {', '.join(map(str, probe.layers))}"
         )
     return {layer: probe.layers[layer] for layer in sorted(wanted)}
+
 
 def check_context(model: Any, sequences: list[list[int]]) -> None:
     config = model.config.get_text_config()
@@ -122,10 +133,13 @@ def check_context(model: Any, sequences: list[list[int]]) -> None:
     if chunk and longest > chunk:
         raise InputError(f"--ctx {longest}: the model attends within chunks of {chunk}, which a dump cannot describe")
 
+
 class SequenceWriter:
     """Passes the captured rows of one sequence after another to the file, in the dump's token order."""
 
-    def __init__(self, writer: DumpWriter, layers: dict[int, LayerInfo], num_tokens: int, num_queries: int | None) -> None:
+    def __init__(
+        self, writer: DumpWriter, layers: dict[int, LayerInfo], num_tokens: int, num_queries: int | None
+    ) -> None:
         self.writer = writer
         self.layers = layers
         self.num_tokens = num_tokens
@@ -164,6 +178,7 @@ class SequenceWriter:
             chosen = q[[self.positions[i] - self.first_token for i in rows]]
             self.writer.rows(f"{name}/q", chosen, rows[0], len(self.positions))
 
+
 def dump(model: Any, sequences: list[list[int]], options: DumpOptions, model_name: str, text: str) -> Probe:
     """Writes the dump of `sequences` and returns what the probe said. Raises InputError, then leaves no file."""
     if options.output.exists() and not options.force:
@@ -184,10 +199,11 @@ def dump(model: Any, sequences: list[list[int]], options: DumpOptions, model_nam
             with observed_attention(model, sink.observe):
                 run_sequence(model, sequence)
             sink.first_token += len(sequence)
-            seconds = time.monotonic() - began
-            print(f"sequence {len(starts)}/{len(sequences)}: {len(sequence)} tokens in {seconds:.1f} s", file=sys.stderr)
+            seconds = f"{time.monotonic() - began:.1f} s"
+            print(f"sequence {len(starts)}/{len(sequences)}: {len(sequence)} tokens, {seconds}", file=sys.stderr)
         writer.integers("sequence_starts", starts)
     return probe
+
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.output.exists() and not arguments.force:  # said before minutes of loading
@@ -210,6 +226,7 @@ def run(arguments: argparse.Namespace) -> None:
     size = arguments.output.stat().st_size
     print(f"{arguments.output}: {dumped} layers, {arguments.tokens} tokens, {arguments.dtype}, {size / 1e6:.2f} MB")
 
+
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse_arguments(argv)
     try:
@@ -221,6 +238,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("dump_kv.py: interrupted, nothing written", file=sys.stderr)
         return 130
     return 0
+
 
 if __name__ == "__main__":
     sys.exit(main())

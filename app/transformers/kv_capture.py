@@ -47,7 +47,8 @@ def _needs_eager(model: Any) -> bool:
     """torch's fused attention knows neither soft caps nor learned sinks; the model's own eager function does."""
     config = model.config.get_text_config()
     has_sinks = any(getattr(module, "sinks", None) is not None for module in model.modules())
-    return bool(getattr(config, "attn_logit_softcapping", None)) or has_sinks or not getattr(model, "_supports_sdpa", True)
+    has_softcap = bool(getattr(config, "attn_logit_softcapping", None))
+    return has_softcap or has_sinks or not getattr(model, "_supports_sdpa", True)
 
 
 def _eager_attention(module: torch.nn.Module) -> Callable[..., Any]:
@@ -71,13 +72,13 @@ def _describe(module: torch.nn.Module, q: torch.Tensor, options: dict[str, Any])
 
 def _capturing_attention(observer: Observer, eager: bool) -> Callable[..., Any]:
     def attention(
-        module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None, **options: Any
+        module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, **options: Any
     ) -> Any:
         layer = getattr(module, "layer_idx", None)
         if layer is None:
             raise InputError(f"{type(module).__name__}: the attention module does not know its layer (no layer_idx)")
         if q.shape[-2] != k.shape[-2] or getattr(module, "is_cross_attention", False):
-            raise InputError(f"layer {layer}: cross-attention ({q.shape[-2]} queries, {k.shape[-2]} keys) cannot be dumped")
+            raise InputError(f"layer {layer}: cross-attention ({q.shape[-2]} queries, {k.shape[-2]} keys) has no dump")
         if not getattr(module, "is_causal", True):
             raise InputError(f"layer {layer}: attention is not causal, so it keeps no KV cache")
         function = _eager_attention(module) if eager else sdpa_attention_forward
@@ -91,11 +92,6 @@ def _capturing_attention(observer: Observer, eager: bool) -> Callable[..., Any]:
 @contextmanager
 def observed_attention(model: Any, observer: Observer) -> Iterator[None]:
     """While this is open, every attention layer of `model` reports to `observer`. Raises InputError when it cannot."""
-    if not getattr(model, "_supports_attention_backend", False):
-        raise InputError(
-            f"{type(model).__name__}: this transformers model does not support AttentionInterface, so its keys and "
-            "values cannot be seen; use a newer transformers or a model that does"
-        )
     eager = _needs_eager(model)
     AttentionInterface.register(NAME, _capturing_attention(observer, eager))
     AttentionMaskInterface.register(NAME, eager_mask if eager else sdpa_mask)

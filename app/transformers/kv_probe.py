@@ -82,9 +82,10 @@ def _same_rows(seen: torch.Tensor, cached: torch.Tensor) -> bool:
 
 
 def _check_cached(call: AttentionCall, keys: torch.Tensor, values: torch.Tensor) -> None:
-    if _same_rows(call.k, keys) and _same_rows(call.v, values):
+    is_mla = getattr(call.module, "kv_lora_rank", None) is not None
+    if not is_mla and _same_rows(call.k, keys) and _same_rows(call.v, values):
         return
-    mla = " (latent attention, MLA)" if getattr(call.module, "kv_lora_rank", None) else ""
+    mla = " (latent attention, MLA)" if is_mla else ""
     raise InputError(
         f"layer {call.layer}: its cache does not hold the keys and values that attention reads{mla}: expected k "
         f"{list(call.k.shape)} and v {list(call.v.shape)}, found {list(keys.shape)} and {list(values.shape)} in the "
@@ -127,7 +128,7 @@ def probe_model(model: Any, token_ids: Sequence[int]) -> Probe:
 
     def observe(call: AttentionCall) -> None:
         if call.layer in calls:
-            raise InputError(f"layer {call.layer}: calls attention more than once per pass; such models cannot be dumped")
+            raise InputError(f"layer {call.layer}: calls attention more than once per pass, which no dump can hold")
         calls[call.layer] = call
         projection = _projection(call)
         if projection is not None:
@@ -137,7 +138,10 @@ def probe_model(model: Any, token_ids: Sequence[int]) -> Probe:
         cache = run_sequence(model, list(token_ids), use_cache=True).past_key_values
     inputs.close()
     if not calls:
-        raise InputError(f"{type(model).__name__}: no layer called the registered attention function; nothing to dump")
+        raise InputError(
+            f"{type(model).__name__}: no layer called the registered attention function, so nothing can be seen: this "
+            "model does not support transformers' AttentionInterface, or has no attention; try a newer transformers"
+        )
     return _judge(model, calls, cache, inputs)
 
 
@@ -146,16 +150,16 @@ def _judge(model: Any, calls: dict[int, AttentionCall], cache: Any, inputs: _Pro
     for layer, call in sorted(calls.items()):
         cached = _cached(cache, layer)
         if cached is None:
-            probe.notes.append(f"layer {layer} is left out: it keeps no keys and values of its own (shared with another)")
+            probe.notes.append(f"layer {layer} is left out: it keeps no keys and values of its own")
             continue
         _check_cached(call, *cached)
         _check_plain(call)
         projection = _projection(call)
         w_o = projection[1] if projection and inputs.is_plain(projection[0], call.output) else None
         if w_o is None:
-            probe.notes.append(f"layer {layer} has no w_o: no projection found that reads the attention output as it is")
+            probe.notes.append(f"layer {layer} has no w_o: no projection reads the attention output as it is")
         if call.softcap:
-            probe.notes.append(f"layer {layer} caps its logits at {call.softcap:g}: attention metrics will not know that")
+            probe.notes.append(f"layer {layer} caps its logits at {call.softcap:g}: attention metrics ignore that")
         probe.layers[layer] = LayerInfo(call.softmax_scale, call.sliding_window, call.softcap, call.has_sink, w_o)
     absent = [i for i in range(num_layers(model)) if i not in calls]
     if absent:

@@ -30,7 +30,7 @@ FILE_TYPES = {"f16": h5py.h5t.IEEE_F16LE, "bf16": _bfloat16(), "f32": h5py.h5t.I
 
 
 def to_stored(values: torch.Tensor, dtype: str, where: str) -> np.ndarray:
-    """Rounds to `dtype` (f16, bf16 or f32); bf16 comes back as its bits in uint16. Refuses NaN, Inf and f16 overflow."""
+    """Rounds to `dtype` (f16, bf16 or f32); bf16 comes back as bits in uint16. Refuses NaN, Inf, f16 overflow."""
     values = values.detach().to(device="cpu", dtype=torch.float32)
     finite = torch.isfinite(values)
     if not finite.all():
@@ -87,7 +87,7 @@ class DumpWriter:
         self._file.require_group(f"layers/{layer}").attrs.update(attributes)
 
     def rows(self, name: str, values: torch.Tensor, first_row: int, num_rows: int) -> None:
-        """Puts `values` [rows, ...] at `first_row` of dataset `name`, which has `num_rows` rows and is made when new."""
+        """Puts `values` [rows, ...] at `first_row` of dataset `name`, made with `num_rows` rows when it is new."""
         stored = np.ascontiguousarray(to_stored(values, self.dtype, f"{self.output}: /{name} from row {first_row}"))
         if name not in self._file:
             self._create(name, (num_rows, *stored.shape[1:]))

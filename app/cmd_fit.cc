@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/commands.h"
+#include "app/dump_options.h"
+#include "app/fit_job.h"
+#include "app/fit_summary.h"
+#include "app/interrupt.h"
+#include "app/layer_list.h"
+#include "app/output_path.h"
+#include "app/progress.h"
+#include "app/side_options.h"
+#include "app/validators.h"
+#include "formats/table_io.h"
+#include "lib/error.h"
+
+namespace so4cal {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct FitArgs {
+  std::vector<fs::path> dumps;
+  fs::path out;
+  FitJob job;
+  std::string preset = "best";
+  std::vector<std::pair<const SideOption*, std::string>> side_options;  // those given, in order
+  std::string layers;
+  bool strict = false, force = false, verbose = false;
+};
+
+// The two native forms, by extension.
+bool IsJson(const fs::path& out) {
+  if (out.extension() == ".json") return true;
+  if (out.extension() == ".h5") return false;
+  throw UsageError("--out is " + out.string() + ", expected a name that ends in .h5 or .json; 'so4cal export' "
+                   "writes other formats from a table");
+}
+
+// A preset sets the sides; options given explicitly override it whatever their order.
+void ResolveSides(FitArgs& args) {
+  for (const Preset& preset : Presets())
+    if (preset.name == args.preset) args.job.fit.sides = preset.options.sides;
+  for (const auto& [option, text] : args.side_options) ApplySideOption(*option, text, args.job.fit.sides);
+}
+
+void ResolveLayers(const KvDump& dump, FitArgs& args) {
+  if (!args.layers.empty()) args.job.layers = ParseLayerList(args.layers);
+  if (args.job.layers.empty())
+    for (const LayerInfo& layer : dump.layers()) args.job.layers.push_back(layer.layer);
+  for (const int layer : args.job.layers) {  // options that do not fit the data are told before the first fit
+    args.job.fit.sides[0].Codec(dump.layer(layer).k.channels);
+    args.job.fit.sides[1].Codec(dump.layer(layer).v.channels);
+  }
+}
+
+std::optional<RotationTable> Fit(const KvDump& dump, const FitArgs& args, Progress& progress) {
+  FitJobCallbacks callbacks;
+  callbacks.progress = [&](const FitProgress& p) {
+    progress.Update(p.heads_done, p.heads_total);
+    return !Interrupted();
+  };
+  callbacks.layer_done = [&](const LayerTable& layer) {
+    progress.Milestone(fmt::format("layer {} done", layer.layer));
+    spdlog::info("layer {} fitted after {}", layer.layer, DurationText(progress.seconds()));
+    if (args.verbose)
+      for (const std::string& line : HeadLines(layer)) progress.Line(line);
+  };
+  return RunFitJob(dump, args.job, callbacks);
+}
+
+int RunFit(FitArgs& args) {
+  ResolveSides(args);
+  args.job.fit.Check();
+  args.job.dump.Check();
+  const bool json = IsJson(args.out);
+  CheckOutputPath(args.out, args.dumps, args.force);
+  const KvDump dump(args.dumps, args.job.dump);
+  ResolveLayers(dump, args);
+
+  CatchInterrupts();
+  std::optional<RotationTable> table;
+  double seconds = 0;
+  {
+    Progress progress("fit");
+    table = Fit(dump, args, progress);
+    seconds = progress.seconds();
+  }
+  if (!table) {
+    fmt::print(stderr, "so4cal: interrupted; {} was not written\n", args.out.string());
+    return kExitInterrupted;
+  }
+  (json ? WriteTableJson : WriteTableHdf5)(*table, args.out);
+  fmt::print("{}", FitSummary(*table, dump, seconds));
+  if (args.preset == "best") fmt::print("preset best  objective mse and rounding nearest in this version\n");
+  fmt::print("wrote        {} ({} bytes)\n", args.out.string(), fs::file_size(args.out));
+  if (!args.strict || !CountTroubles(*table).any()) return kExitDone;
+  fmt::print(stderr, "so4cal: --strict: the table is written, but some heads are not fitted as asked (see the summary)\n");
+  return kExitFailed;
+}
+
+void AddSplitOption(CLI::App& cmd, SplitOptions& split) {
+  cmd.add_option_function<std::string>(
+         "--split", [&split](const std::string& text) { split = ParseSplit(text, split); },
+         "Per cent of the tokens to fit on, to choose on and to report on; 0 for the second: no guard")
+      ->check(CLI::Validator([split](std::string& text) { return ReasonOf([&] { ParseSplit(text, split); }); },
+                             "F,V,T"))
+      ->default_str(fmt::format("{},{},{}", split.fit_percent, split.validation_percent, split.test_percent));
+  cmd.add_option("--skip-tokens", split.skip_tokens, "Tokens dropped at the start of each sequence (sinks)")
+      ->check(WholeNumber())
+      ->capture_default_str();
+  cmd.add_option("--fit-tokens", split.fit_tokens, "Fit on at most this many tokens, in evenly spaced runs; 0: all")
+      ->check(WholeNumber())
+      ->capture_default_str();
+}
+
+// --bits, --grid, ...: the text is checked while parsing and applied after the preset.
+void AddSideOptions(CLI::App& cmd, FitArgs& args) {
+  for (const SideOption& option : SideOptionTable()) {
+    const auto check = [&option](std::string& text) {
+      std::array<SideOptions, 2> scratch;
+      return ReasonOf([&] { ApplySideOption(option, text, scratch); });
+    };
+    cmd.add_option_function<std::string>(
+           std::string(option.name),
+           [&args, &option](const std::string& text) { args.side_options.emplace_back(&option, text); },
+           fmt::format("{}, for both sides or k=X,v=X: {} ({})", option.summary, option.choices(),
+                       PresetValues(option)))
+        ->check(CLI::Validator(check, ""))
+        ->type_name("X");
+  }
+}
+
+std::vector<std::string> PresetNames() {
+  std::vector<std::string> names;
+  for (const Preset& preset : Presets()) names.emplace_back(preset.name);
+  return names;
+}
+
+}  // namespace
+
+void AddFitCommand(CLI::App& app, CommandRun& run) {
+  auto args = std::make_shared<FitArgs>();
+  CLI::App* cmd = app.add_subcommand("fit", "Fit rotations to a dump of K/V activations and write a table");
+  cmd->add_option("dumps", args->dumps, "Dump files (HDF5) of one model, each a new sequence")->required();
+  cmd->add_option("-o,--out", args->out, "Table to write: .h5 or .json")->required();
+  cmd->add_option("--preset", args->preset, "Values of all options not given: best, or seed for the original method")
+      ->check(CLI::IsMember(PresetNames()))
+      ->capture_default_str();
+  AddSideOptions(*cmd, *args);
+  AddSplitOption(*cmd, args->job.fit.split);
+  cmd->add_option("--max-iterations", args->job.fit.max_iterations, "Of the solver, per independent problem")
+      ->capture_default_str();
+  cmd->add_option("--threads", args->job.fit.threads, "0: all cores; the result is the same at any number")
+      ->capture_default_str();
+  cmd->add_option("--seed", args->job.fit.seed, "Of everything random")->check(WholeNumber())->capture_default_str();
+  cmd->add_option("--layers", args->layers, "Layers to fit, such as 0-7,12; all that the dump has when left out");
+  AddDumpOptions(*cmd, args->job.dump);
+  cmd->add_flag("--allow-few-tokens", args->job.dump.allow_few_tokens,
+                fmt::format("Accept fewer than {} tokens", DumpOptions::kMinTokens));
+  cmd->add_flag("--allow-constant-heads", args->job.dump.allow_constant_heads,
+                "Accept constant and all-zero heads: identity, counted");
+  cmd->add_flag("--strict", args->strict, "Exit with 1, after writing, when any head is not fitted as asked");
+  cmd->add_flag("--force", args->force, "Replace an existing output");
+  cmd->add_flag("-v,--verbose", args->verbose, "A line per head on stderr");
+  cmd->callback([args, &run] { run = [args] { return RunFit(*args); }; });
+}
+
+}  // namespace so4cal

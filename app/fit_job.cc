@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/fit_job.h"
+
+#include <algorithm>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "app/side_options.h"
+#include "app/simd.h"
+#include "lib/version.h"
+
+namespace so4cal {
+namespace {
+
+// The split of all files as one list of token indices over all of them.
+TokenSplit GlobalSplit(std::span<const TokenSplit> splits, std::span<const std::uint64_t> tokens) {
+  std::vector<std::vector<TokenRange>> fit, validation, test;
+  for (const TokenSplit& split : splits) {
+    fit.push_back(split.fit);
+    validation.push_back(split.validation);
+    test.push_back(split.test);
+  }
+  return {GlobalRanges(fit, tokens), GlobalRanges(validation, tokens), GlobalRanges(test, tokens)};
+}
+
+// Resolved options that change the result; the names are those of the command line.
+std::string OptionsJson(const FitJob& job) {
+  nlohmann::ordered_json json;
+  for (const Side side : kSides) {
+    const SideOptions& options = job.fit.sides[static_cast<std::size_t>(side)];
+    for (const SideOption& option : SideOptionTable())
+      json[SideName(side)][std::string(option.name.substr(2))] = option.get(options);
+    json[SideName(side)]["hadamard"] = options.ResolvedHadamard() ? "on" : "off";
+  }
+  const SplitOptions& split = job.fit.split;
+  json["split"] = {split.fit_percent, split.validation_percent, split.test_percent};
+  json["skip_tokens"] = split.skip_tokens;
+  json["fit_tokens"] = split.fit_tokens;
+  json["max_iterations"] = job.fit.max_iterations;
+  json["seed"] = job.fit.seed;
+  json["axes"] = job.dump.axes;
+  json["key_name"] = job.dump.key_name;
+  json["value_name"] = job.dump.value_name;
+  json["allow_constant_heads"] = job.dump.allow_constant_heads;
+  json["allow_few_tokens"] = job.dump.allow_few_tokens;
+  return json.dump();
+}
+
+RotationTable EmptyTable(const KvDump& dump, const FitJob& job, std::span<const TokenSplit> splits) {
+  RotationTable table;
+  table.tool_version = kVersion;
+  table.model = dump.model();
+  table.num_model_layers = dump.num_model_layers();
+  table.seed = job.fit.seed;
+  table.options_json = OptionsJson(job);
+  table.simd_target = BestSimdTarget();
+  for (std::size_t f = 0; f < dump.files().size(); ++f) {
+    const DumpFile& file = dump.files()[f];
+    table.dumps.push_back({file.name, file.size_bytes, file.num_tokens, splits[f]});
+  }
+  return table;
+}
+
+// Sinks, and fit tokens beyond --fit-tokens.
+std::map<std::string, std::uint64_t> TokenCountsOfLayer(const KvDump& dump, const FitJob& job,
+                                                        const TokenSplit& used) {
+  const std::uint64_t sinks = NumSinkTokens(dump, job.fit.split.skip_tokens);
+  const std::uint64_t kept = NumTokens(used.fit) + NumTokens(used.validation) + NumTokens(used.test);
+  return {{kCountSinkTokens, sinks}, {kCountUnusedFitTokens, dump.num_tokens() - sinks - kept}};
+}
+
+}  // namespace
+
+std::vector<FileTokens> TokensOfFiles(const KvDump& dump) {
+  std::vector<FileTokens> files;
+  for (const DumpFile& file : dump.files()) files.push_back({file.num_tokens, file.sequence_starts});
+  return files;
+}
+
+std::vector<std::uint64_t> TokenCounts(const KvDump& dump) {
+  std::vector<std::uint64_t> counts;
+  for (const DumpFile& file : dump.files()) counts.push_back(file.num_tokens);
+  return counts;
+}
+
+std::uint64_t NumSinkTokens(const KvDump& dump, std::uint64_t skip_tokens) {
+  std::uint64_t sinks = 0;
+  for (const DumpFile& file : dump.files())
+    for (std::size_t i = 0; i < file.sequence_starts.size(); ++i) {
+      const bool last = i + 1 == file.sequence_starts.size();
+      const std::uint64_t end = last ? file.num_tokens : file.sequence_starts[i + 1];
+      sinks += std::min(skip_tokens, end - file.sequence_starts[i]);
+    }
+  return sinks;
+}
+
+std::vector<std::map<std::string, std::string>> KeyValueHashes(const KvDump& dump, int layer) {
+  std::vector<std::map<std::string, std::string>> hashes = dump.Hashes(layer);
+  for (auto& file : hashes)
+    std::erase_if(file, [](const auto& entry) { return entry.first != "k" && entry.first != "v"; });
+  return hashes;
+}
+
+std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job, const FitJobCallbacks& callbacks) {
+  const std::vector<TokenSplit> splits = SplitTokens(TokensOfFiles(dump), job.fit.split);
+  const TokenSplit split = GlobalSplit(splits, TokenCounts(dump));
+  RotationTable table = EmptyTable(dump, job, splits);
+  std::size_t heads_total = 0;
+  for (const int layer : job.layers)
+    heads_total += static_cast<std::size_t>(dump.layer(layer).k.num_heads + dump.layer(layer).v.num_heads);
+
+  // Only `read` touches the dump (HDF5 has one reader); what it learns about a layer waits here for `write`.
+  struct ReadNotes {
+    std::vector<std::map<std::string, std::string>> hashes;
+    std::uint64_t constant_heads = 0;
+  };
+  std::mutex mutex;
+  std::map<int, ReadNotes> notes;
+
+  FitCallbacks fit;
+  fit.read = [&](int layer, Side side) {
+    SideInput input{dump.Read(layer, side), dump.ConstantHeads(layer, side)};
+    auto hashes = side == Side::kKey ? KeyValueHashes(dump, layer) : decltype(ReadNotes::hashes)();
+    const std::lock_guard lock(mutex);
+    if (side == Side::kKey) notes[layer].hashes = std::move(hashes);
+    notes[layer].constant_heads += input.constant_heads.size();
+    return input;
+  };
+  fit.write = [&](LayerTable&& layer) {
+    {
+      const std::lock_guard lock(mutex);
+      ReadNotes& note = notes.at(layer.layer);
+      layer.hashes = std::move(note.hashes);
+      layer.counts[kCountConstantHeads] = note.constant_heads;
+    }
+    for (const auto& [reason, count] : TokenCountsOfLayer(dump, job, split)) layer.counts[reason] = count;
+    if (callbacks.layer_done) callbacks.layer_done(layer);
+    table.layers.push_back(std::move(layer));
+  };
+  fit.progress = callbacks.progress;
+  if (!FitModel(job.layers, heads_total, split, job.fit, fit)) return std::nullopt;
+  table.Check();
+  return table;
+}
+
+}  // namespace so4cal

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/fit_summary.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <cmath>
+#include <map>
+
+#include "app/fit_job.h"
+#include "app/layer_list.h"
+#include "app/progress.h"
+#include "calib/metrics.h"
+#include "calib/split.h"
+
+namespace so4cal {
+namespace {
+
+template <class Visit>
+void ForEachHead(const RotationTable& table, const Visit& visit) {
+  for (const LayerTable& layer : table.layers)
+    for (const Side side : kSides)
+      for (std::size_t h = 0; h < layer.side(side).heads.size(); ++h) visit(layer.side(side), side, h);
+}
+
+std::string TokenLine(const RotationTable& table, const KvDump& dump) {
+  std::uint64_t fit = 0, validation = 0, test = 0;
+  for (const DumpRecord& record : table.dumps) {
+    fit += NumTokens(record.split.fit);
+    validation += NumTokens(record.split.validation);
+    test += NumTokens(record.split.test);
+  }
+  const auto& counts = table.layers.front().counts;
+  std::string line = fmt::format("tokens       {}: {} fit, {} validation, {} test; {} dropped at sequence starts",
+                                 dump.num_tokens(), fit, validation, test, counts.at(kCountSinkTokens));
+  if (const auto left_out = counts.at(kCountUnusedFitTokens); left_out > 0)
+    line += fmt::format("; {} left out by --fit-tokens", left_out);
+  if (validation == 0) line += "\n             no validation tokens: no guard, every fit is used as it is";
+  return line + '\n';
+}
+
+// "6 fitted, 1 hadamard"
+std::string CountText(const std::map<std::string, std::uint64_t>& counts) {
+  std::string text;
+  for (const auto& [name, count] : counts) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);
+  return text;
+}
+
+std::string ChosenLine(const RotationTable& table) {
+  std::map<std::string, std::uint64_t> chosen[2], losses;
+  ForEachHead(table, [&](const SideTable& side, Side which, std::size_t h) {
+    ++chosen[static_cast<std::size_t>(which)][std::string(NameOf(ChosenNames(), side.heads[h].chosen))];
+    if (side.family != Family::kNone) ++losses[std::string(NameOf(LossKinds(), side.outcomes[h].loss))];
+  });
+  std::string text = fmt::format("chosen       k: {}; v: {}\n", CountText(chosen[0]), CountText(chosen[1]));
+  if (losses.size() > 1) text += fmt::format("loss         {}\n", CountText(losses));
+  return text;
+}
+
+std::string TroubleLines(const RotationTable& table) {
+  const FitTroubles t = CountTroubles(table);
+  const std::uint64_t fell_back = t.fell_back_to_hadamard + t.fell_back_to_identity;
+  std::string text = fmt::format("fell back    {} heads", fell_back);
+  if (fell_back > 0)
+    text += fmt::format(": {} to plain Hadamard, {} to identity (better on validation tokens)",
+                        t.fell_back_to_hadamard, t.fell_back_to_identity);
+  text += fmt::format("\nsolver       {} heads stopped before converging", t.not_converged);
+  if (t.not_converged > 0) text += " (--max-iterations)";
+  text += fmt::format("\nconstant     {} heads{}\n", t.constant_heads, t.constant_heads > 0 ? ", left as they are" : "");
+  return text;
+}
+
+std::string LayerLine(const RotationTable& table) {
+  std::vector<int> fitted;
+  for (const LayerTable& layer : table.layers) fitted.push_back(layer.layer);
+  if (table.num_model_layers == 0)
+    return fmt::format("layers       {}; the dump does not say how many the model has\n", LayerListText(fitted));
+  std::vector<int> missing;
+  for (int layer = 0; layer < table.num_model_layers; ++layer)
+    if (table.FindLayer(layer) == nullptr) missing.push_back(layer);
+  std::string line = fmt::format("layers       {} of the model's {}: {}", fitted.size(), table.num_model_layers,
+                                 LayerListText(fitted));
+  if (!missing.empty()) line += "; not fitted: " + LayerListText(missing);
+  return line + '\n';
+}
+
+std::string ErrorLine(const RotationTable& table) {
+  std::vector<double> ratios[2];
+  ForEachHead(table, [&](const SideTable& side, Side which, std::size_t h) {
+    const HeadErrors& errors = side.outcomes[h].errors;
+    const double ratio = errors.test_chosen / errors.test_hadamard;
+    if (std::isfinite(ratio) && ratio > 0) ratios[static_cast<std::size_t>(which)].push_back(ratio);
+  });
+  if (ratios[0].empty() && ratios[1].empty()) return "test NMSE    not measured: no test tokens\n";
+  return fmt::format(
+      "test NMSE    k {:.3f}, v {:.3f} times that of plain Hadamard (geometric mean over {} + {} heads)\n",
+      GeometricMean(ratios[0]), GeometricMean(ratios[1]), ratios[0].size(), ratios[1].size());
+}
+
+std::string StoredLine(const RotationTable& table) {
+  const LayerTable& layer = table.layers.front();
+  std::string text = "stored       ";
+  for (const Side side : kSides) {
+    const CodecSpec& codec = layer.side(side).codec;
+    text += fmt::format("{}{}: {} bits per value ({}-bit {} codes, {} scales, blocks of {})",
+                        side == Side::kValue ? "; " : "", SideName(side), codec.bits_per_value(), codec.bits,
+                        NameOf(GridKinds(), codec.grid), NameOf(ScaleRules(), codec.scale), codec.block);
+  }
+  return text + '\n';
+}
+
+}  // namespace
+
+FitTroubles CountTroubles(const RotationTable& table) {
+  FitTroubles troubles;
+  ForEachHead(table, [&](const SideTable& side, Side, std::size_t h) {
+    if (side.family == Family::kNone) return;
+    troubles.fell_back_to_identity += side.heads[h].chosen == Chosen::kIdentity;
+    troubles.fell_back_to_hadamard += side.heads[h].chosen == Chosen::kHadamard;
+    troubles.not_converged += side.outcomes[h].converged == 0;
+  });
+  const auto counts = table.TotalCounts();
+  const auto constant = counts.find(kCountConstantHeads);
+  troubles.constant_heads = constant == counts.end() ? 0 : constant->second;
+  // Constant heads are set to identity and counted once, as what they are.
+  troubles.fell_back_to_identity -= std::min(troubles.fell_back_to_identity, troubles.constant_heads);
+  return troubles;
+}
+
+std::vector<std::string> HeadLines(const LayerTable& layer) {
+  std::vector<std::string> lines;
+  for (const Side side : kSides)
+    for (std::size_t h = 0; h < layer.side(side).heads.size(); ++h) {
+      const HeadOutcome& outcome = layer.side(side).outcomes[h];
+      const HeadErrors& errors = outcome.errors;
+      lines.push_back(fmt::format(
+          "layer {} {} head {}: {}, {} loss, {} iterations{}; NMSE on validation tokens: identity {:.5f}, hadamard "
+          "{:.5f}, fitted {:.5f}; on test tokens: hadamard {:.5f}, chosen {:.5f}",
+          layer.layer, SideName(side), h, NameOf(ChosenNames(), layer.side(side).heads[h].chosen),
+          NameOf(LossKinds(), outcome.loss), outcome.iterations, outcome.converged != 0 ? "" : " (not converged)",
+          errors.validation_identity, errors.validation_hadamard, errors.validation_fitted, errors.test_hadamard,
+          errors.test_chosen));
+    }
+  return lines;
+}
+
+std::string FitSummary(const RotationTable& table, const KvDump& dump, double seconds) {
+  std::size_t heads = 0;
+  ForEachHead(table, [&](const SideTable&, Side, std::size_t) { ++heads; });
+  std::string names;
+  for (const DumpFile& file : dump.files()) names += (names.empty() ? "" : ", ") + file.name;
+  return fmt::format("fitted       {} heads (keys and values) of {} layers from {} in {}\n", heads,
+                     table.layers.size(), names, DurationText(seconds)) +
+         TokenLine(table, dump) + LayerLine(table) + StoredLine(table) + ChosenLine(table) + TroubleLines(table) +
+         ErrorLine(table);
+}
+
+}  // namespace so4cal
