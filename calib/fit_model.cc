@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/fit_model.h"
+
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/parallel_pipeline.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "calib/calibrate_head.h"
+#include "lib/error.h"
+
+namespace so4cal {
+namespace {
+
+constexpr std::size_t kMaxSidesInFlight = 3;
+
+// One side of one layer on its way through the pipeline.
+struct SideWork {
+  int layer = 0;
+  Side side = Side::kKey;
+  SideInput input;
+  SideTable table;
+};
+
+// Counts finished heads; one caller at a time reaches the callback.
+class ProgressCounter {
+ public:
+  ProgressCounter(std::size_t total, const FitCallbacks& callbacks)
+      : callbacks_(callbacks), progress_{0, total} {}
+  void HeadDone() {
+    const std::lock_guard lock(mutex_);
+    ++progress_.heads_done;
+    if (callbacks_.progress && !callbacks_.progress(progress_)) stopped_ = true;
+  }
+  bool stopped() const { return stopped_; }
+
+ private:
+  const FitCallbacks& callbacks_;
+  std::mutex mutex_;
+  FitProgress progress_;
+  std::atomic<bool> stopped_ = false;
+};
+
+HeadCalibration::Result ConstantHead(const SideOptions& side, int head_dim) {
+  HeadCalibration::Result r;
+  r.table.transform = StartTransform(side, head_dim);
+  r.table.chosen = Chosen::kIdentity;
+  r.outcome.shrink = 0;
+  return r;
+}
+
+// All heads of one side: parts of all heads in parallel, then the choices.
+void FitSide(SideWork& work, const TokenSplit& split, const FitOptions& options, ProgressCounter& progress) {
+  const SideOptions& side = options.sides[static_cast<std::size_t>(work.side)];
+  const Activations& x = work.input.activations;
+  const auto num_heads = static_cast<std::size_t>(x.num_heads);
+  std::vector<std::optional<HeadCalibration>> heads(num_heads);
+  std::vector<std::pair<std::size_t, int>> parts;  // (head, part)
+  for (std::size_t h = 0; h < num_heads; ++h) {
+    if (std::ranges::count(work.input.constant_heads, static_cast<int>(h)) != 0) continue;
+    heads[h].emplace(x.head(static_cast<int>(h)), split, side, options.max_iterations);
+    for (int p = 0; p < heads[h]->num_parts(); ++p) parts.emplace_back(h, p);
+  }
+  tbb::parallel_for(std::size_t{0}, parts.size(), [&](std::size_t i) {
+    if (!progress.stopped()) heads[parts[i].first]->FitPart(parts[i].second);
+  });
+  if (progress.stopped()) return;
+  work.table.codec = side.Codec(x.channels);
+  work.table.family = side.rotation;
+  work.table.heads.resize(num_heads);
+  work.table.outcomes.resize(num_heads);
+  tbb::parallel_for(std::size_t{0}, num_heads, [&](std::size_t h) {
+    HeadCalibration::Result r = heads[h] ? heads[h]->Finish() : ConstantHead(side, x.channels);
+    work.table.heads[h] = std::move(r.table);
+    work.table.outcomes[h] = r.outcome;
+    progress.HeadDone();
+  });
+  work.input.activations.values = {};
+}
+
+// What the summary of a fit counts, per layer.
+void CountOutcomes(LayerTable& layer, Side s) {
+  const SideTable& side = layer.side(s);
+  for (std::size_t h = 0; h < side.heads.size(); ++h) {
+    const std::string prefix = std::string(SideName(s)) + "_";
+    layer.counts[prefix + std::string(NameOf(ChosenNames(), side.heads[h].chosen))] += 1;
+    if (side.outcomes[h].converged == 0) layer.counts[prefix + "not_converged"] += 1;
+    if (side.heads[h].chosen == Chosen::kFitted && side.outcomes[h].shrink < 1)
+      layer.counts[prefix + "shrunk"] += 1;
+    if (side.heads[h].chosen == Chosen::kFitted)
+      layer.counts[prefix + "loss_" + std::string(NameOf(LossKinds(), side.outcomes[h].loss))] += 1;
+  }
+}
+
+}  // namespace
+
+bool FitModel(std::span<const int> layers, std::size_t heads_total, const TokenSplit& split,
+              const FitOptions& options, const FitCallbacks& callbacks) {
+  options.Check();
+  ProgressCounter progress(heads_total, callbacks);
+  const int threads = options.threads != 0 ? options.threads : tbb::this_task_arena::max_concurrency();
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
+                                  static_cast<std::size_t>(threads));
+  std::size_t next = 0;
+  LayerTable layer;
+
+  const auto read = [&](tbb::flow_control& control) -> std::shared_ptr<SideWork> {
+    if (next == 2 * layers.size() || progress.stopped()) {
+      control.stop();
+      return nullptr;
+    }
+    auto work = std::make_shared<SideWork>();
+    work->layer = layers[next / 2];
+    work->side = kSides[next % 2];
+    ++next;
+    work->input = callbacks.read(work->layer, work->side);
+    return work;
+  };
+  const auto fit = [&](const std::shared_ptr<SideWork>& work) {
+    FitSide(*work, split, options, progress);
+    return work;
+  };
+  const auto write = [&](const std::shared_ptr<SideWork>& work) {
+    if (progress.stopped()) return;
+    if (work->side == Side::kKey) layer = LayerTable{.layer = work->layer};
+    layer.side(work->side) = std::move(work->table);
+    CountOutcomes(layer, work->side);
+    if (work->side == Side::kValue) callbacks.write(std::move(layer));
+  };
+  using Work = std::shared_ptr<SideWork>;
+  tbb::parallel_pipeline(kMaxSidesInFlight,
+                         tbb::make_filter<void, Work>(tbb::filter_mode::serial_in_order, read) &
+                             tbb::make_filter<Work, Work>(tbb::filter_mode::parallel, fit) &
+                             tbb::make_filter<Work, void>(tbb::filter_mode::serial_in_order, write));
+  return !progress.stopped();
+}
+
+}  // namespace so4cal

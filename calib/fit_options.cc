@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/fit_options.h"
+
+#include <algorithm>
+#include <string>
+
+#include "lib/error.h"
+
+namespace so4cal {
+namespace {
+
+constexpr Named<HadamardChoice> kHadamardChoices[] = {
+    {HadamardChoice::kAuto, "auto", "on, except for a butterfly, which starts as a Hadamard transform"},
+    {HadamardChoice::kOn, "on", "Hadamard transform before the blocks"},
+    {HadamardChoice::kOff, "off", "no Hadamard transform"},
+};
+constexpr Named<OffsetRule> kOffsetRules[] = {
+    {OffsetRule::kNone, "none", "store the activations as they are"},
+    {OffsetRule::kMean, "mean", "subtract the mean of the fit tokens"},
+};
+constexpr Named<LossChoice> kLossChoices[] = {
+    {LossChoice::kAuto, "auto", "fit both ways, validation tokens decide per head"},
+    {LossChoice::kExpected, "expected", "expected rounding noise of the block scales"},
+    {LossChoice::kExact, "exact", "the rounding error itself"},
+};
+
+SideOptions SeedSide() {
+  SideOptions side;
+  side.block = 32;
+  side.grid = GridKind::kSymmetric;
+  side.scale = ScaleRule::kAbsmax;
+  side.rotation = Family::kSo4;
+  side.offset = OffsetRule::kNone;
+  side.loss = LossChoice::kAuto;
+  return side;
+}
+
+FitOptions WithSides(const SideOptions& side) {
+  FitOptions options;
+  options.sides = {side, side};
+  return options;
+}
+
+}  // namespace
+
+std::span<const Named<HadamardChoice>> HadamardChoices() { return kHadamardChoices; }
+std::span<const Named<OffsetRule>> OffsetRules() { return kOffsetRules; }
+std::span<const Named<LossChoice>> LossChoices() { return kLossChoices; }
+
+void SideOptions::Check() const {
+  if (!(bits >= 2 && bits <= 4))
+    throw UsageError("--bits is " + std::to_string(bits) + ", expected 2, 3 or 4");
+  if (!(block == 0 || (block >= 2 && block <= 1024)))
+    throw UsageError("--block is " + std::to_string(block) + ", expected 2 to 1024, or 0 to pick one");
+  if (rotation == Family::kDense)
+    throw UsageError("--rotation dense can't be fitted: expected butterfly, so4, left, planar or none");
+  if (rotation == Family::kButterfly && hadamard == HadamardChoice::kOn)
+    throw UsageError(
+        "--hadamard on with --rotation butterfly: a butterfly starts as a Hadamard transform; "
+        "expected --hadamard auto or off, or --rotation so4");
+  if (objective != Objective::kMse)
+    throw UsageError("--objective " + std::string(NameOf(Objectives(), objective)) +
+                     " is not in this version: expected mse");
+  if (rounding != Rounding::kNearest)
+    throw UsageError("--rounding " + std::string(NameOf(Roundings(), rounding)) +
+                     " can't be fitted by this version: expected nearest");
+}
+
+CodecSpec SideOptions::Codec(int head_dim) const {
+  CodecSpec codec;
+  codec.head_dim = head_dim;
+  codec.bits = bits;
+  codec.block = block != 0 ? block : std::min(32, PowerOfTwoPart(head_dim));
+  codec.grid = grid;
+  codec.scale = scale;
+  if (codec.head_dim % codec.block != 0)
+    throw Error("--block is " + std::to_string(block) + ", expected a divisor of head_dim, which is " +
+                std::to_string(head_dim) + " in this dump: leave --block out to get " +
+                std::to_string(std::min(32, PowerOfTwoPart(head_dim))));
+  codec.Check();
+  return codec;
+}
+
+bool SideOptions::ResolvedHadamard() const {
+  if (hadamard == HadamardChoice::kAuto) return rotation != Family::kButterfly;
+  return hadamard == HadamardChoice::kOn;
+}
+
+void FitOptions::Check() const {
+  for (const SideOptions& side : sides) side.Check();
+  split.Check();
+  if (!(max_iterations >= 1 && max_iterations <= 10000))
+    throw UsageError("--max-iterations is " + std::to_string(max_iterations) + ", expected 1 to 10000");
+  if (!(threads >= 0 && threads <= 1024))
+    throw UsageError("--threads is " + std::to_string(threads) + ", expected 0 (all cores) to 1024");
+}
+
+std::span<const Preset> Presets() {
+  static const Preset kPresets[] = {
+      {"best", "butterfly, mean offset, lloyd grid, mse scale", FitOptions{}},
+      {"seed", "the original proposal: Hadamard and one stage of SO(4) blocks, symmetric grid, absmax scale",
+       WithSides(SeedSide())},
+  };
+  return kPresets;
+}
+
+}  // namespace so4cal
