@@ -215,7 +215,7 @@ def run(arguments: argparse.Namespace) -> None:
     model = load_model(arguments.model, arguments.model_dtype, arguments.device)
     name = arguments.model_name or arguments.model.resolve().name.removesuffix(".gguf")
     last = arguments.start + arguments.tokens - len(bos) * len(sequences) - 1
-    text = f"{arguments.text.name}, tokens {arguments.start} to {last}, sequences: {len(sequences)}, bos: {bos or 'none'}"
+    text = f"{arguments.text.name}, tokens {arguments.start} to {last}, bos {bos or 'none'}"
     options = DumpOptions(
         arguments.output, arguments.dtype, arguments.layers, arguments.queries, arguments.compress, arguments.force
     )
