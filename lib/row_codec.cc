@@ -5,9 +5,11 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "lib/error.h"
 #include "lib/half.h"
+#include "lib/head_bytes.h"
 #include "lib/pack.h"
 #include "lib/quantize_block.h"
 #include "lib/rotate_rows.h"
@@ -32,6 +34,8 @@ struct HeadCodec::Impl {
   // |x - offset|, and a least-squares scale stays below 4 times the absmax scale.
   float safe_magnitude;
 
+  Impl(const CodecSpec& codec_spec, const HeadTable& table, RotationF32 map);
+
   std::size_t head_dim() const { return static_cast<std::size_t>(spec.head_dim); }
   std::size_t block() const { return static_cast<std::size_t>(spec.block); }
   std::size_t num_blocks() const { return static_cast<std::size_t>(spec.num_blocks()); }
@@ -45,7 +49,7 @@ struct HeadCodec::Impl {
 
 namespace {
 
-HeadTable Checked(const CodecSpec& spec, const HeadTable& table) {
+void CheckFit(const CodecSpec& spec, const HeadTable& table) {
   spec.Check();
   table.Check();
   if (table.transform.head_dim != spec.head_dim)
@@ -54,17 +58,30 @@ HeadTable Checked(const CodecSpec& spec, const HeadTable& table) {
   if (table.rounding != Rounding::kNearest)
     throw Error("rounding is '" + std::string(NameOf(Roundings(), table.rounding)) +
                 "', this codec rounds to nearest only");
-  return table;
 }
 
 }  // namespace
 
+HeadCodec::Impl::Impl(const CodecSpec& codec_spec, const HeadTable&, RotationF32 map)
+    : spec(codec_spec),
+      grid(&GridFor(spec.grid, spec.bits)),
+      rotation(std::move(map)),
+      safe_magnitude(kLargestHalf * grid->top / (4 * std::sqrt(static_cast<float>(spec.head_dim)))) {}
+
 HeadCodec::HeadCodec(const CodecSpec& spec, const HeadTable& table) {
-  const HeadTransform map = Checked(spec, table).Effective();
-  const Grid& grid = GridFor(spec.grid, spec.bits);
-  const float safe = kLargestHalf * grid.top / (4 * std::sqrt(static_cast<float>(spec.head_dim)));
-  impl_.reset(new Impl{spec, &grid, MakeRotationF32(map), safe});
+  CheckFit(spec, table);
+  impl_.reset(new Impl(spec, table, MakeRotationF32(table.Effective())));
 }
+
+HeadCodec::HeadCodec(std::unique_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+
+HeadCodec HeadCodec::FromBytes(std::span<const std::uint8_t> head_table_bytes) {
+  HeadFromBytes head = ReadHeadBytes(head_table_bytes);
+  CheckFit(head.spec, head.table);
+  if (head.table.chosen == Chosen::kIdentity) head.rotation = MakeRotationF32(head.table.Effective());
+  return HeadCodec(std::unique_ptr<const Impl>(new Impl(head.spec, head.table, std::move(head.rotation))));
+}
+
 HeadCodec::~HeadCodec() = default;
 HeadCodec::HeadCodec(HeadCodec&&) noexcept = default;
 HeadCodec& HeadCodec::operator=(HeadCodec&&) noexcept = default;

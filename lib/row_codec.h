@@ -26,6 +26,9 @@ struct RowStatus {
 class HeadCodec {
  public:
   HeadCodec(const CodecSpec& spec, const HeadTable& table);  // throws Error when a Check() fails
+  // From head table bytes (lib/head_table.h): encodes the same rows as the codec of the table behind them.
+  // Throws Error on anything malformed.
+  static HeadCodec FromBytes(std::span<const std::uint8_t> head_table_bytes);
   ~HeadCodec();
   HeadCodec(HeadCodec&&) noexcept;
   HeadCodec& operator=(HeadCodec&&) noexcept;
@@ -54,6 +57,7 @@ class HeadCodec {
 
  private:
   struct Impl;
+  explicit HeadCodec(std::unique_ptr<const Impl> impl);
   std::unique_ptr<const Impl> impl_;
 };
 
