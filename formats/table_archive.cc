@@ -49,7 +49,7 @@ void TableArchive::Array(const std::string& name, ArrayRef values, Shape shape, 
         if (std::isinf((*v)[i]) || (columns.empty() && std::isnan((*v)[i])))
           Fail(name, "value " + std::to_string(i) + " (row-major) of " + ShapeText(shape) + " is not finite");
   };
-  std::visit(check_finite, values);
+  if (loading_) std::visit(check_finite, values);
 }
 
 void TableArchive::Codes(const std::string& name, std::vector<std::uint8_t>& codes, const Legend& legend) {

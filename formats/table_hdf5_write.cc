@@ -115,7 +115,9 @@ std::string TableToHdf5(const RotationTable& table, const std::string& file_name
   const std::string what = "can't write '" + file_name + "'";
   const Hid access(H5Check(H5Pcreate(H5P_FILE_ACCESS), what), H5Pclose);
   H5Check(H5Pset_fapl_core(access.get(), std::size_t{1} << 20, false), what);
-  H5Check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18), what);
+  // Superblock version 0: H5Fget_file_image() clears a flag in the superblock without a new checksum, and newer
+  // superblocks have one.
+  H5Check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_EARLIEST, H5F_LIBVER_V18), what);
   const Hid creation = CreationProperties(H5P_FILE_CREATE, what);
   const Hid file(H5Check(H5Fcreate("so4cal-table", H5F_ACC_TRUNC, creation.get(), access.get()), what),
                  H5Fclose);

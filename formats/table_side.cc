@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <sstream>
 #include <type_traits>
 
 #include "formats/table_fields.h"
@@ -40,16 +42,14 @@ void CodeColumn(TableArchive& ar, const std::string& name, std::size_t num_heads
 
 enum class ZeroRow { kIsNone, kIsKept };
 
-// An optional array of `shape` per head; field(h) is its vector. Written when any head has one. Heads without
-// get a row of zeros; on loading such a row becomes "none" for fields where zeros mean nothing.
+// An optional array of `shape` per head; field(h) is its vector. Written when any head has one: the names are
+// in `present`. Heads without get a row of zeros; on loading such a row becomes "none" for fields where zeros
+// mean nothing.
 template <class T, class Field>
-void Rows(TableArchive& ar, const std::string& name, std::size_t num_heads, Shape shape, ZeroRow zero_row,
-          Field field) {
+void Rows(TableArchive& ar, const std::string& name, const std::set<std::string>& present,
+          std::size_t num_heads, Shape shape, ZeroRow zero_row, Field field) {
+  if (!present.contains(name)) return;
   const std::size_t width = NumElements(shape);
-  bool any = false;
-  if (!ar.loading())
-    for (std::size_t h = 0; h < num_heads; ++h) any = any || !field(h).empty();
-  if (ar.loading() ? !ar.Has(name) : !any) return;
   std::vector<T> values(ar.loading() ? 0 : num_heads * width);
   if (!ar.loading())
     for (std::size_t h = 0; h < num_heads; ++h)
@@ -62,6 +62,28 @@ void Rows(TableArchive& ar, const std::string& name, std::size_t num_heads, Shap
     const bool zeros = std::all_of(row.begin(), row.end(), [](T v) { return v == T{0}; });
     if (!zeros || zero_row == ZeroRow::kIsKept) field(h).assign(row.begin(), row.end());
   }
+}
+
+// The optional arrays that the file has, as the field `arrays`: one that got lost must not pass for absent.
+std::set<std::string> PresentArrays(TableArchive& ar, const SideTable& side) {
+  std::string text;
+  const auto add = [&](const char* name, auto has) {
+    if (std::any_of(side.heads.begin(), side.heads.end(), has))
+      text.append(text.empty() ? "" : " ").append(name);
+  };
+  add("dense", [](const HeadTable& h) { return !h.transform.dense.empty(); });
+  add("signs", [](const HeadTable& h) { return !h.transform.signs.empty(); });
+  add("offset", [](const HeadTable& h) { return !h.transform.offset.empty(); });
+  add("metric", [](const HeadTable& h) { return !h.metric.empty(); });
+  ar.Text("arrays", text);
+  std::istringstream words(text);
+  std::set<std::string> present;
+  for (std::string word; words >> word;) {
+    if (word != "dense" && word != "signs" && word != "offset" && word != "metric")
+      ar.Fail("arrays", "has '" + word + "', expected some of dense, signs, offset, metric");
+    present.insert(word);
+  }
+  return present;
 }
 
 void Stages(TableArchive& ar, SideTable& side) {
@@ -138,17 +160,19 @@ void Heads(TableArchive& ar, SideTable& side) {
   Column<float>(ar, "damping", n, [&](std::size_t h) -> float& { return heads[h].damping; });
   Column<std::uint8_t>(ar, "rounds", n, [&](std::size_t h) -> int& { return heads[h].rounds; });
   Stages(ar, side);
+  const std::set<std::string> present = PresentArrays(ar, side);
   Rows<double>(
-      ar, "dense", n, {d, d},
+      ar, "dense", present, n, {d, d},
       ZeroRow::kIsNone, [&](std::size_t h) -> auto& { return heads[h].transform.dense; });
   Rows<std::int8_t>(
-      ar, "signs", n, {d},
+      ar, "signs", present, n, {d},
       ZeroRow::kIsNone, [&](std::size_t h) -> auto& { return heads[h].transform.signs; });
   Rows<float>(
-      ar, "offset", n, {d},
+      ar, "offset", present, n, {d},
       ZeroRow::kIsKept, [&](std::size_t h) -> auto& { return heads[h].transform.offset; });
   Rows<float>(
-      ar, "metric", n, {d, d}, ZeroRow::kIsNone, [&](std::size_t h) -> auto& { return heads[h].metric; });
+      ar, "metric", present, n, {d, d},
+      ZeroRow::kIsNone, [&](std::size_t h) -> auto& { return heads[h].metric; });
 }
 
 }  // namespace

@@ -64,13 +64,13 @@ TEST_P(Layouts, ReadAsWritten) {
   const bool stacked = std::string(layout.axes).starts_with("layer");
   const Sample other(300, 7);
   const std::size_t rank = ParseAxes(layout.axes, "").size();
-  std::vector<hsize_t> chunks(rank, 1);  // 300 tokens in 3 items: no extent is a multiple of its chunk
-  chunks[rank - 1] = 3;
-  chunks[rank - 2] = 2;
-  chunks[rank - 3] = 7;
-  for (auto& chunk : std::span(chunks).first(rank - 1)) chunk = std::min<hsize_t>(chunk, 2);
-  for (const Storage& storage :
-       {Storage{type, {}, false}, Storage{type, chunks, false}, Storage{type, chunks, true}}) {
+  // No extent is a multiple of its chunk; the second cut leaves 1 everywhere outside the last two axes.
+  std::vector<hsize_t> wide(rank, 64), narrow(rank, 1);
+  wide[rank - 1] = 5;
+  narrow[rank - 2] = 7;
+  narrow[rank - 1] = 64;
+  for (const Storage& storage : {Storage{type, {}, false}, Storage{type, wide, false},
+                                 Storage{type, wide, true}, Storage{type, narrow, true}}) {
     const auto path = folder / "dump.h5";
     {
       DumpWriter writer(path);
