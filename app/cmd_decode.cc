@@ -30,7 +30,8 @@ const SideTable& EncodingSide(const RotationTable& table, const PackedSide& pack
                               const std::string& file) {
   const LayerTable* found = table.FindLayer(layer);
   const std::string where = fmt::format("{}, layer {} {}", file, layer, SideName(side));
-  if (found == nullptr) throw Error(where + ": the table has no such layer: give the table that encoded the rows");
+  if (found == nullptr)
+    throw Error(where + ": the table has no such layer: give the table that encoded the rows");
   const SideTable& candidate = found->side(side);
   if (SideTableHash(candidate) != packed.table_hash ||
       candidate.heads.size() != static_cast<std::size_t>(packed.num_heads))

@@ -50,7 +50,8 @@ int RunEncode(const EncodeArgs& args) {
   const RotationTable table = ReadTable(args.table);
   const KvDump dump({args.dump}, args.options);
   CheckTableFitsDump(table, dump);
-  DumpHeader header{dump.model(), dump.num_model_layers(), dump.num_tokens(), dump.files()[0].sequence_starts, {}};
+  DumpHeader header{
+      dump.model(), dump.num_model_layers(), dump.num_tokens(), dump.files()[0].sequence_starts, {}};
   for (const LayerTable& layer : table.layers) header.layers.push_back(layer.layer);
   WriteRowsFile(args.out, header, [&](int layer, Side side) {
     const std::string where = fmt::format("{}, layer {} {}", dump.files()[0].name, layer, SideName(side));
@@ -67,7 +68,8 @@ void AddEncodeCommand(CLI::App& app, CommandRun& run) {
   auto args = std::make_shared<EncodeArgs>();
   args->options.allow_constant_heads = true;
   args->options.allow_few_tokens = true;
-  CLI::App* cmd = app.add_subcommand("encode", "Pack all tokens of a dump into rows, to test an engine's port");
+  CLI::App* cmd =
+      app.add_subcommand("encode", "Pack all tokens of a dump into rows, to test an engine's port");
   cmd->add_option("dump", args->dump, "Dump file")->required();
   cmd->add_option("--table", args->table, "Table from 'so4cal fit'; its layers are packed")->required();
   cmd->add_option("-o,--out", args->out, "Rows file to write (HDF5)")->required();

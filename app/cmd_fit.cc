@@ -42,19 +42,22 @@ struct FitArgs {
 bool IsJson(const fs::path& out) {
   if (out.extension() == ".json") return true;
   if (out.extension() == ".h5") return false;
-  throw UsageError("--out is " + out.string() + ", expected a name that ends in .h5 or .json; 'so4cal export' "
+  throw UsageError("--out is " + out.string() +
+                   ", expected a name that ends in .h5 or .json; 'so4cal export' "
                    "writes other formats from a table");
 }
 
 // A preset sets the sides; options given explicitly override it whatever their order.
-void ResolveSides(FitArgs& args) {
+void ResolveOptions(FitArgs& args) {
   for (const Preset& preset : Presets())
     if (preset.name == args.preset) args.job.fit.sides = preset.options.sides;
   for (const auto& [option, text] : args.side_options) ApplySideOption(*option, text, args.job.fit.sides);
+  if (!args.layers.empty()) args.job.layers = ParseLayerList(args.layers);
+  args.job.fit.Check();
+  args.job.dump.Check();
 }
 
 void ResolveLayers(const KvDump& dump, FitArgs& args) {
-  if (!args.layers.empty()) args.job.layers = ParseLayerList(args.layers);
   if (args.job.layers.empty())
     for (const LayerInfo& layer : dump.layers()) args.job.layers.push_back(layer.layer);
   for (const int layer : args.job.layers) {  // options that do not fit the data are told before the first fit
@@ -79,9 +82,7 @@ std::optional<RotationTable> Fit(const KvDump& dump, const FitArgs& args, Progre
 }
 
 int RunFit(FitArgs& args) {
-  ResolveSides(args);
-  args.job.fit.Check();
-  args.job.dump.Check();
+  ResolveOptions(args);
   const bool json = IsJson(args.out);
   CheckOutputPath(args.out, args.dumps, args.force);
   const KvDump dump(args.dumps, args.job.dump);
@@ -104,7 +105,9 @@ int RunFit(FitArgs& args) {
   if (args.preset == "best") fmt::print("preset best  objective mse and rounding nearest in this version\n");
   fmt::print("wrote        {} ({} bytes)\n", args.out.string(), fs::file_size(args.out));
   if (!args.strict || !CountTroubles(*table).any()) return kExitDone;
-  fmt::print(stderr, "so4cal: --strict: the table is written, but some heads are not fitted as asked (see the summary)\n");
+  fmt::print(
+      stderr,
+      "so4cal: --strict: the table is written, but some heads are not fitted as asked (see the summary)\n");
   return kExitFailed;
 }
 
@@ -112,13 +115,14 @@ void AddSplitOption(CLI::App& cmd, SplitOptions& split) {
   cmd.add_option_function<std::string>(
          "--split", [&split](const std::string& text) { split = ParseSplit(text, split); },
          "Per cent of the tokens to fit on, to choose on and to report on; 0 for the second: no guard")
-      ->check(CLI::Validator([split](std::string& text) { return ReasonOf([&] { ParseSplit(text, split); }); },
-                             "F,V,T"))
+      ->check(CLI::Validator(
+          [split](std::string& text) { return ReasonOf([&] { ParseSplit(text, split); }); }, "F,V,T"))
       ->default_str(fmt::format("{},{},{}", split.fit_percent, split.validation_percent, split.test_percent));
   cmd.add_option("--skip-tokens", split.skip_tokens, "Tokens dropped at the start of each sequence (sinks)")
       ->check(WholeNumber())
       ->capture_default_str();
-  cmd.add_option("--fit-tokens", split.fit_tokens, "Fit on at most this many tokens, in evenly spaced runs; 0: all")
+  cmd.add_option("--fit-tokens", split.fit_tokens,
+                 "Fit on at most this many tokens, in evenly spaced runs; 0: all")
       ->check(WholeNumber())
       ->capture_default_str();
 }
@@ -153,7 +157,8 @@ void AddFitCommand(CLI::App& app, CommandRun& run) {
   CLI::App* cmd = app.add_subcommand("fit", "Fit rotations to a dump of K/V activations and write a table");
   cmd->add_option("dumps", args->dumps, "Dump files (HDF5) of one model, each a new sequence")->required();
   cmd->add_option("-o,--out", args->out, "Table to write: .h5 or .json")->required();
-  cmd->add_option("--preset", args->preset, "Values of all options not given: best, or seed for the original method")
+  cmd->add_option("--preset", args->preset,
+                  "Values of all options not given: best, or seed for the original method")
       ->check(CLI::IsMember(PresetNames()))
       ->capture_default_str();
   AddSideOptions(*cmd, *args);
@@ -162,8 +167,11 @@ void AddFitCommand(CLI::App& app, CommandRun& run) {
       ->capture_default_str();
   cmd->add_option("--threads", args->job.fit.threads, "0: all cores; the result is the same at any number")
       ->capture_default_str();
-  cmd->add_option("--seed", args->job.fit.seed, "Of everything random")->check(WholeNumber())->capture_default_str();
-  cmd->add_option("--layers", args->layers, "Layers to fit, such as 0-7,12; all that the dump has when left out");
+  cmd->add_option("--seed", args->job.fit.seed, "Of everything random")
+      ->check(WholeNumber())
+      ->capture_default_str();
+  cmd->add_option("--layers", args->layers,
+                  "Layers to fit, such as 0-7,12; all that the dump has when left out");
   AddDumpOptions(*cmd, args->job.dump);
   cmd->add_flag("--allow-few-tokens", args->job.dump.allow_few_tokens,
                 fmt::format("Accept fewer than {} tokens", DumpOptions::kMinTokens));

@@ -38,7 +38,8 @@ Json LibrariesJson() {
   for (auto& version : FormatsLibraryVersions()) versions.push_back(std::move(version));
   versions.emplace_back("CLI11", CLI11_VERSION);
   versions.emplace_back("Highway", fmt::format("{}.{}.{}", HWY_MAJOR, HWY_MINOR, HWY_PATCH));
-  versions.emplace_back("spdlog", fmt::format("{}.{}.{}", SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH));
+  versions.emplace_back("spdlog",
+                        fmt::format("{}.{}.{}", SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH));
   Json json;
   for (const auto& [name, version] : versions) json[name] = version;
   return json;

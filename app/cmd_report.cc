@@ -33,7 +33,8 @@ constexpr ReportFormat kReportFormats[] = {{".json", ReportJson}, {".csv", Repor
 
 std::string KnownExtensions() {
   std::string all;
-  for (const ReportFormat& format : kReportFormats) all.append(all.empty() ? "" : ", ").append(format.extension);
+  for (const ReportFormat& format : kReportFormats)
+    all.append(all.empty() ? "" : ", ").append(format.extension);
   return all;
 }
 
@@ -58,7 +59,8 @@ int RunReport(const ReportArgs& args) {
     fmt::print("{}", ReportText(report));
   } else {
     WriteBytesAtomically(args.out, format->write(report));
-    fmt::print("wrote {} ({} heads, {} test tokens)\n", args.out.string(), report.heads.size(), report.test_tokens);
+    fmt::print("wrote {} ({} heads, {} test tokens)\n", args.out.string(), report.heads.size(),
+               report.test_tokens);
   }
   return kExitDone;
 }
@@ -69,9 +71,11 @@ void AddReportCommand(CLI::App& app, CommandRun& run) {
   auto args = std::make_shared<ReportArgs>();
   args->dump.allow_constant_heads = true;  // the fit has decided about them
   args->dump.allow_few_tokens = true;
-  CLI::App* cmd = app.add_subcommand("report", "Error per head before and after, on tokens the fit never saw");
+  CLI::App* cmd =
+      app.add_subcommand("report", "Error per head before and after, on tokens the fit never saw");
   cmd->add_option("table", args->table, "Table from 'so4cal fit'")->required();
-  cmd->add_option("dumps", args->dumps, "Dump files: those fitted on (its test tokens are used) or others (all)")
+  cmd->add_option("dumps", args->dumps,
+                  "Dump files: those fitted on (its test tokens are used) or others (all)")
       ->required();
   cmd->add_option("-o,--out", args->out, "Write to a file instead of the terminal: " + KnownExtensions());
   AddDumpOptions(*cmd, args->dump);

@@ -28,9 +28,10 @@ int RunVerify(const VerifyArgs& args) {
   args.options.Check();
   const Exporter& format = ExporterFor(args.file, args.to);
   const RotationTable table = format.read(args.file);
-  std::vector<CheckResult> results = {
-      {true, fmt::format("opened: {} as {}, {} layers", args.file.string(), format.name, table.layers.size())},
-      CheckOrthogonality(table), CheckConvention(table)};
+  std::vector<CheckResult> results = {{true, fmt::format("opened: {} as {}, {} layers", args.file.string(),
+                                                         format.name, table.layers.size())},
+                                      CheckOrthogonality(table),
+                                      CheckConvention(table)};
   std::optional<RotationTable> reference;
   if (!args.against.empty()) {
     reference = ReadTable(args.against);
@@ -56,7 +57,8 @@ void AddVerifyCommand(CLI::App& app, CommandRun& run) {
   auto args = std::make_shared<VerifyArgs>();
   args->options.allow_constant_heads = true;
   args->options.allow_few_tokens = true;
-  CLI::App* cmd = app.add_subcommand("verify", "Re-open a table or an export and check what an engine relies on");
+  CLI::App* cmd =
+      app.add_subcommand("verify", "Re-open a table or an export and check what an engine relies on");
   cmd->add_option("file", args->file, "Table, or file from 'so4cal export'")->required();
   cmd->add_option("--against", args->against, "Table that it was exported from: the maps must be the same");
   cmd->add_option("--dump", args->dumps, "Dump files to send through the codec");

@@ -103,7 +103,8 @@ std::vector<std::map<std::string, std::string>> KeyValueHashes(const KvDump& dum
   return hashes;
 }
 
-std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job, const FitJobCallbacks& callbacks) {
+std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job,
+                                       const FitJobCallbacks& callbacks) {
   const std::vector<TokenSplit> splits = SplitTokens(TokensOfFiles(dump), job.fit.split);
   const TokenSplit split = GlobalSplit(splits, TokenCounts(dump));
   RotationTable table = EmptyTable(dump, job, splits);

@@ -21,13 +21,14 @@ struct FitJob {
 };
 
 struct FitJobCallbacks {
-  std::function<bool(const FitProgress&)> progress;    // false stops the fit
+  std::function<bool(const FitProgress&)> progress;   // false stops the fit
   std::function<void(const LayerTable&)> layer_done;  // in order of layers
 };
 
 // Reads the job's layers of the dump, fits them and returns the table, complete and checked; nothing when
 // `progress` stopped it. Throws Error.
-std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job, const FitJobCallbacks& callbacks);
+std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job,
+                                       const FitJobCallbacks& callbacks);
 
 // One content hash per dataset that a table depends on, per file: of keys and values.
 std::vector<std::map<std::string, std::string>> KeyValueHashes(const KvDump& dump, int layer);

@@ -30,8 +30,9 @@ std::string TokenLine(const RotationTable& table, const KvDump& dump) {
     test += NumTokens(record.split.test);
   }
   const auto& counts = table.layers.front().counts;
-  std::string line = fmt::format("tokens       {}: {} fit, {} validation, {} test; {} dropped at sequence starts",
-                                 dump.num_tokens(), fit, validation, test, counts.at(kCountSinkTokens));
+  std::string line =
+      fmt::format("tokens       {}: {} fit, {} validation, {} test; {} dropped at sequence starts",
+                  dump.num_tokens(), fit, validation, test, counts.at(kCountSinkTokens));
   if (const auto left_out = counts.at(kCountUnusedFitTokens); left_out > 0)
     line += fmt::format("; {} left out by --fit-tokens", left_out);
   if (validation == 0) line += "\n             no validation tokens: no guard, every fit is used as it is";
@@ -41,7 +42,8 @@ std::string TokenLine(const RotationTable& table, const KvDump& dump) {
 // "6 fitted, 1 hadamard"
 std::string CountText(const std::map<std::string, std::uint64_t>& counts) {
   std::string text;
-  for (const auto& [name, count] : counts) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);
+  for (const auto& [name, count] : counts)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);
   return text;
 }
 
@@ -65,7 +67,8 @@ std::string TroubleLines(const RotationTable& table) {
                         t.fell_back_to_hadamard, t.fell_back_to_identity);
   text += fmt::format("\nsolver       {} heads stopped before converging", t.not_converged);
   if (t.not_converged > 0) text += " (--max-iterations)";
-  text += fmt::format("\nconstant     {} heads{}\n", t.constant_heads, t.constant_heads > 0 ? ", left as they are" : "");
+  text += fmt::format("\nconstant     {} heads{}\n", t.constant_heads,
+                      t.constant_heads > 0 ? ", left as they are" : "");
   return text;
 }
 
@@ -73,12 +76,13 @@ std::string LayerLine(const RotationTable& table) {
   std::vector<int> fitted;
   for (const LayerTable& layer : table.layers) fitted.push_back(layer.layer);
   if (table.num_model_layers == 0)
-    return fmt::format("layers       {}; the dump does not say how many the model has\n", LayerListText(fitted));
+    return fmt::format("layers       {}; the dump does not say how many the model has\n",
+                       LayerListText(fitted));
   std::vector<int> missing;
   for (int layer = 0; layer < table.num_model_layers; ++layer)
     if (table.FindLayer(layer) == nullptr) missing.push_back(layer);
-  std::string line = fmt::format("layers       {} of the model's {}: {}", fitted.size(), table.num_model_layers,
-                                 LayerListText(fitted));
+  std::string line = fmt::format("layers       {} of the model's {}: {}", fitted.size(),
+                                 table.num_model_layers, LayerListText(fitted));
   if (!missing.empty()) line += "; not fitted: " + LayerListText(missing);
   return line + '\n';
 }
@@ -133,12 +137,13 @@ std::vector<std::string> HeadLines(const LayerTable& layer) {
       const HeadOutcome& outcome = layer.side(side).outcomes[h];
       const HeadErrors& errors = outcome.errors;
       lines.push_back(fmt::format(
-          "layer {} {} head {}: {}, {} loss, {} iterations{}; NMSE on validation tokens: identity {:.5f}, hadamard "
+          "layer {} {} head {}: {}, {} loss, {} iterations{}; NMSE on validation tokens: identity {:.5f}, "
+          "hadamard "
           "{:.5f}, fitted {:.5f}; on test tokens: hadamard {:.5f}, chosen {:.5f}",
           layer.layer, SideName(side), h, NameOf(ChosenNames(), layer.side(side).heads[h].chosen),
-          NameOf(LossKinds(), outcome.loss), outcome.iterations, outcome.converged != 0 ? "" : " (not converged)",
-          errors.validation_identity, errors.validation_hadamard, errors.validation_fitted, errors.test_hadamard,
-          errors.test_chosen));
+          NameOf(LossKinds(), outcome.loss), outcome.iterations,
+          outcome.converged != 0 ? "" : " (not converged)", errors.validation_identity,
+          errors.validation_hadamard, errors.validation_fitted, errors.test_hadamard, errors.test_chosen));
     }
   return lines;
 }
@@ -150,8 +155,8 @@ std::string FitSummary(const RotationTable& table, const KvDump& dump, double se
   for (const DumpFile& file : dump.files()) names += (names.empty() ? "" : ", ") + file.name;
   return fmt::format("fitted       {} heads (keys and values) of {} layers from {} in {}\n", heads,
                      table.layers.size(), names, DurationText(seconds)) +
-         TokenLine(table, dump) + LayerLine(table) + StoredLine(table) + ChosenLine(table) + TroubleLines(table) +
-         ErrorLine(table);
+         TokenLine(table, dump) + LayerLine(table) + StoredLine(table) + ChosenLine(table) +
+         TroubleLines(table) + ErrorLine(table);
 }
 
 }  // namespace so4cal

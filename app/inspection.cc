@@ -26,17 +26,19 @@ std::string FileLines(const KvDump& dump) {
     text += fmt::format("file         {}: {} tokens in {} sequences, {} bytes\n", file.name, file.num_tokens,
                         file.sequence_starts.size(), file.size_bytes);
   if (dump.num_tokens() < DumpOptions::kMinTokens)
-    text += fmt::format("             fewer than {} tokens: fit wants --allow-few-tokens\n", DumpOptions::kMinTokens);
+    text += fmt::format("             fewer than {} tokens: fit wants --allow-few-tokens\n",
+                        DumpOptions::kMinTokens);
   text += fmt::format("model        {}\n", dump.model().empty() ? "not said" : dump.model());
   const std::string of = dump.num_model_layers() > 0
                              ? fmt::format("of the model's {}", dump.num_model_layers())
                              : std::string("(the dump does not say how many the model has)");
-  return text + fmt::format("layers       {} {}: {}\n", dump.layers().size(), of, LayerListText(LayerIds(dump)));
+  return text +
+         fmt::format("layers       {} {}: {}\n", dump.layers().size(), of, LayerListText(LayerIds(dump)));
 }
 
 std::string DatasetText(const char* name, const DatasetInfo& info) {
-  return fmt::format("{} [{} rows, {} heads, {}] {}, axes {}, filters {}", name, info.num_rows, info.num_heads,
-                     info.channels, info.dtype, info.axes, info.filters);
+  return fmt::format("{} [{} rows, {} heads, {}] {}, axes {}, filters {}", name, info.num_rows,
+                     info.num_heads, info.channels, info.dtype, info.axes, info.filters);
 }
 
 // What one layer holds, without its number.
@@ -57,7 +59,8 @@ std::string LayerLines(const KvDump& dump) {
   std::vector<std::pair<std::string, std::vector<int>>> groups;
   for (const LayerInfo& layer : dump.layers()) {
     std::string text = LayerText(layer);
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == text; });
+    const auto same =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == text; });
     if (same == groups.end())
       groups.push_back({std::move(text), {layer.layer}});
     else
@@ -120,13 +123,15 @@ std::string InspectionText(const KvDump& dump, const std::vector<HeadInspection>
   for (const HeadInspection& head : heads) {
     const HeadStatistics& s = head.statistics;
     text += fmt::format("{:>5} {} {:>4} {:>9.3f} {:>8.3f} {:>9.2f} {:>6.1f}  {:<16}  {}{}\n", head.layer,
-                        SideName(head.side), head.head, s.max_abs, s.rms, s.kurtosis, 100 * s.mean_energy_share,
-                        ListText(s.outlier_channels), ListText(s.sink_tokens),
+                        SideName(head.side), head.head, s.max_abs, s.rms, s.kurtosis,
+                        100 * s.mean_energy_share, ListText(s.outlier_channels), ListText(s.sink_tokens),
                         s.constant ? "  CONSTANT: fit wants --allow-constant-heads" : "");
   }
   text += fmt::format(
-      "kurtosis: of all values, 3 is normal, more is harder. mean%: energy that --offset mean removes.\noutlier "
-      "channels: RMS above {} times the median channel's. sink tokens: norm more than {} times off the median.\n",
+      "kurtosis: of all values, 3 is normal, more is harder. mean%: energy that --offset mean "
+      "removes.\noutlier "
+      "channels: RMS above {} times the median channel's. sink tokens: norm more than {} times off the "
+      "median.\n",
       HeadStatistics::kOutlierFactor, HeadStatistics::kSinkFactor);
   return text;
 }

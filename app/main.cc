@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <string>
 
@@ -36,13 +38,16 @@ int Main(int argc, char** argv) {
   LogOptions log;
   AddLogOptions(app, log);
   CommandRun run;
-  for (const auto add : {AddInspectCommand, AddFitCommand, AddReportCommand, AddExportCommand, AddVerifyCommand,
-                         AddEncodeCommand, AddDecodeCommand, AddInfoCommand})
+  for (const auto add : {AddInspectCommand, AddFitCommand, AddReportCommand, AddExportCommand,
+                         AddVerifyCommand, AddEncodeCommand, AddDecodeCommand, AddInfoCommand})
     add(app, run);
   try {
     app.parse(argc, argv);
     SetUpLogging(log);
-    return run();
+    const int exit_code = run();
+    if (std::fflush(stdout) != 0)
+      throw Error("can't write to standard output: " + std::string(std::strerror(errno)));
+    return exit_code;
   } catch (const CLI::ParseError& error) {
     return ReportParseError(app, error);
   } catch (const UsageError& error) {

@@ -40,7 +40,8 @@ void CheckOutputPath(const fs::path& out, std::span<const fs::path> inputs, bool
       throw Error("output " + out.string() + " is the same file as the input " + input.string() +
                   ": choose another name");
   std::error_code error;
-  if (fs::is_directory(out, error)) throw Error("output " + out.string() + " is a folder, expected a file name");
+  if (fs::is_directory(out, error))
+    throw Error("output " + out.string() + " is a folder, expected a file name");
   if (fs::exists(fs::symlink_status(out, error)) && !force)
     throw Error("output " + out.string() + " exists: pass --force to replace it");
   CheckFolder(out);

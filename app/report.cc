@@ -46,7 +46,8 @@ class Pool {
  private:
   // Heads without any error (all zero) have no ratio.
   static void AddRatio(const BaselineErrors& errors, std::size_t baseline, std::vector<double>& ratios) {
-    const double ratio = errors[kCalibratedIndex].distortion.error_energy / errors[baseline].distortion.error_energy;
+    const double ratio =
+        errors[kCalibratedIndex].distortion.error_energy / errors[baseline].distortion.error_energy;
     if (std::isfinite(ratio) && ratio > 0) ratios.push_back(ratio);
   }
 
@@ -60,19 +61,21 @@ std::vector<float> FitMean(const HeadView& head, const HeadTable& table, std::sp
   return ChannelMean({rows.data(), NumTokens(fit), static_cast<std::size_t>(head.channels), head.channels});
 }
 
-void MeasureSide(const LayerTable& layer, Side which, const Activations& activations, const ReportTokens& tokens,
-                 std::vector<HeadReport>& heads) {
+void MeasureSide(const LayerTable& layer, Side which, const Activations& activations,
+                 const ReportTokens& tokens, std::vector<HeadReport>& heads) {
   const SideTable& side = layer.side(which);
   std::vector<HeadReport> measured(side.heads.size());
   ParallelFor(measured.size(), [&](std::size_t h) {
     const HeadView head = activations.head(static_cast<int>(h));
     const std::vector<float> mean = FitMean(head, side.heads[h], tokens.fit);
     const std::vector<float> rows = GatherRows(head, tokens.test);
-    const HeadView test{rows.data(), NumTokens(tokens.test), static_cast<std::size_t>(head.channels), head.channels};
+    const HeadView test{rows.data(), NumTokens(tokens.test), static_cast<std::size_t>(head.channels),
+                        head.channels};
     const std::vector<BaselineError> errors = MeasureBaselines(side, static_cast<int>(h), test, mean);
     SO4CAL_CHECK(errors.size() == kNumBaselines);
     HeadReport& report = measured[h];
-    report = {layer.layer, which, static_cast<int>(h), SerializeHeadTable(side.codec, side.heads[h]).size(), {}};
+    report = {
+        layer.layer, which, static_cast<int>(h), SerializeHeadTable(side.codec, side.heads[h]).size(), {}};
     std::copy(errors.begin(), errors.end(), report.errors.begin());
   });
   std::move(measured.begin(), measured.end(), std::back_inserter(heads));
@@ -106,7 +109,8 @@ void PoolHeads(Report& report) {
 
 }  // namespace
 
-Report MeasureReport(const std::filesystem::path& table_path, const RotationTable& table, const KvDump& dump) {
+Report MeasureReport(const std::filesystem::path& table_path, const RotationTable& table,
+                     const KvDump& dump) {
   CheckTableFitsDump(table, dump);
   Report report;
   report.table_path = table_path;
@@ -120,7 +124,8 @@ Report MeasureReport(const std::filesystem::path& table_path, const RotationTabl
   report.validation_tokens = tokens.num_validation;
   report.test_tokens = NumTokens(tokens.test);
   for (const LayerTable& layer : table.layers)
-    for (const Side side : kSides) MeasureSide(layer, side, dump.Read(layer.layer, side), tokens, report.heads);
+    for (const Side side : kSides)
+      MeasureSide(layer, side, dump.Read(layer.layer, side), tokens, report.heads);
   report.has_mean = std::any_of(report.heads.begin(), report.heads.end(), [](const HeadReport& head) {
     return head.errors[kCalibratedIndex].distortion.centred_energy > 0;
   });

@@ -29,7 +29,7 @@ struct HeadReport {
 // Error energies summed over heads. Geometric means over heads of NMSE(calibrated) / NMSE(baseline).
 struct PooledReport {
   BaselineErrors errors;
-  double ratio_to_hadamard = 0;         // NaN where a layer is pooled, or no head has an error to compare
+  double ratio_to_hadamard = 0;  // NaN where a layer is pooled, or no head has an error to compare
   double ratio_to_hadamard_offset = 0;
 };
 

@@ -31,7 +31,8 @@ Json ErrorJson(const BaselineError& error) {
 
 Json ErrorsJson(const BaselineErrors& errors) {
   Json json;
-  for (std::size_t b = 0; b < kNumBaselines; ++b) json[std::string(Baselines()[b].name)] = ErrorJson(errors[b]);
+  for (std::size_t b = 0; b < kNumBaselines; ++b)
+    json[std::string(Baselines()[b].name)] = ErrorJson(errors[b]);
   return json;
 }
 
@@ -71,9 +72,12 @@ Json StridesJson(const HeadTransform& transform) {
 
 std::string_view DecisionMetric(Objective objective) {
   switch (objective) {
-    case Objective::kMse: return "nmse";
-    case Objective::kLogit: return "logit_nmse";
-    case Objective::kOutput: return "output_nmse_wo";
+    case Objective::kMse:
+      return "nmse";
+    case Objective::kLogit:
+      return "logit_nmse";
+    case Objective::kOutput:
+      return "output_nmse_wo";
   }
   return "nmse";
 }
@@ -135,7 +139,9 @@ std::string ReportJson(const Report& report) {
       json["layers"].push_back({{"layer", layer.layer},
                                 {"side", SideName(side)},
                                 {"errors", ErrorsJson(layer.sides[static_cast<std::size_t>(side)].errors)}});
-  json["model"] = {{"k", PooledJson(report.sides[0])}, {"v", PooledJson(report.sides[1])}, {"kv", PooledJson(report.both)}};
+  json["model"] = {{"k", PooledJson(report.sides[0])},
+                   {"v", PooledJson(report.sides[1])},
+                   {"kv", PooledJson(report.both)}};
   return json.dump(1) + '\n';
 }
 
@@ -153,7 +159,9 @@ std::string ReportCsv(const Report& report) {
       std::replace(key.begin(), key.end(), '/', '.');
       if (key.starts_with("strides")) continue;  // a list: see the JSON
       if (first) header += (header.empty() ? "" : ",") + key;
-      row += (row.empty() ? "" : ",") + (value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump());
+      row += (row.empty() ? "" : ",") + (value.is_null()     ? ""
+                                         : value.is_string() ? value.get<std::string>()
+                                                             : value.dump());
     }
     rows += row + '\n';
   }

@@ -41,7 +41,8 @@ std::string HeadLine(const Report& report, const HeadReport& head) {
   const SideTable& side = report.table->FindLayer(head.layer)->side(head.side);
   const auto h = static_cast<std::size_t>(head.head);
   return fmt::format("{:>5} {} {:>4}  {:<9}{} {:>8}\n", head.layer, SideName(head.side), head.head,
-                     NameOf(ChosenNames(), side.heads[h].chosen), ErrorColumns(head.errors), head.table_bytes);
+                     NameOf(ChosenNames(), side.heads[h].chosen), ErrorColumns(head.errors),
+                     head.table_bytes);
 }
 
 std::string Intro(const Report& report) {
@@ -53,9 +54,11 @@ std::string Intro(const Report& report) {
                             report.test_tokens, report.fit_tokens, report.validation_tokens)
               : fmt::format("the table was not fitted on this dump, so all its {} tokens but the sinks.\n",
                             report.test_tokens);
-  text += "NMSE = error energy / energy, of every way to store a head with the table's bits, block, grid and "
-          "scale;\n+o: with the table's offset, *: nearest rounding. Right of the bar: the calibrated codec; centred "
-          "= over\nthe energy around the fit mean, better% = blocks with a smaller error than hadam+o.\n";
+  text +=
+      "NMSE = error energy / energy, of every way to store a head with the table's bits, block, grid and "
+      "scale;\n+o: with the table's offset, *: nearest rounding. Right of the bar: the calibrated codec; "
+      "centred "
+      "= over\nthe energy around the fit mean, better% = blocks with a smaller error than hadam+o.\n";
   return text;
 }
 
@@ -67,7 +70,8 @@ std::string CodecLines(const Report& report) {
       const SideTable& table = layer.side(side);
       const CodecSpec& codec = table.codec;
       std::string line = fmt::format(
-          "{}: {} bits per value stored ({}-bit {} codes, {} scales, blocks of {} of {} channels), {} rotation\n",
+          "{}: {} bits per value stored ({}-bit {} codes, {} scales, blocks of {} of {} channels), {} "
+          "rotation\n",
           SideName(side), codec.bits_per_value(), codec.bits, NameOf(GridKinds(), codec.grid),
           NameOf(ScaleRules(), codec.scale), codec.block, codec.head_dim, NameOf(Families(), table.family));
       if (line != last) text += line;
@@ -84,9 +88,9 @@ std::string ModelLines(const Report& report) {
   for (int i = 0; i < 3; ++i)
     text += fmt::format("model {:<4}{:>14}{}\n", names[i], "", ErrorColumns(pools[i]->errors));
   for (int i = 0; i < 2; ++i)
-    text += fmt::format("{}: NMSE {} times plain Hadamard's, {} times hadam+o's (geometric means over heads)\n",
-                        names[i], Number(pools[i]->ratio_to_hadamard, 4),
-                        Number(pools[i]->ratio_to_hadamard_offset, 4));
+    text += fmt::format(
+        "{}: NMSE {} times plain Hadamard's, {} times hadam+o's (geometric means over heads)\n", names[i],
+        Number(pools[i]->ratio_to_hadamard, 4), Number(pools[i]->ratio_to_hadamard_offset, 4));
   return text;
 }
 

@@ -86,7 +86,8 @@ std::string PresetValues(const SideOption& option) {
   std::string text;
   for (const Preset& preset : Presets()) {
     const std::string k = option.get(preset.options.sides[0]), v = option.get(preset.options.sides[1]);
-    text += (text.empty() ? "" : "; ") + std::string(preset.name) + ": " + (k == v ? k : "k=" + k + ",v=" + v);
+    text +=
+        (text.empty() ? "" : "; ") + std::string(preset.name) + ": " + (k == v ? k : "k=" + k + ",v=" + v);
   }
   return text;
 }

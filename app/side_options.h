@@ -14,9 +14,9 @@ namespace so4cal {
 struct SideOption {
   std::string_view name;  // "--grid"; without the dashes, the key in the table's options
   std::string_view summary;
-  std::string (*choices)();                                  // "symmetric, full, lloyd"
-  void (*set)(SideOptions& side, std::string_view value);    // throws Error
-  std::string (*get)(const SideOptions& side);               // the word that `set` takes
+  std::string (*choices)();                                // "symmetric, full, lloyd"
+  void (*set)(SideOptions& side, std::string_view value);  // throws Error
+  std::string (*get)(const SideOptions& side);             // the word that `set` takes
 };
 std::span<const SideOption> SideOptionTable();
 

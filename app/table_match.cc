@@ -47,7 +47,8 @@ void CheckTableFitsDump(const RotationTable& table, const KvDump& dump) {
 
 std::vector<LayerHashes> HashTableLayers(const RotationTable& table, const KvDump& dump) {
   std::vector<LayerHashes> hashes;
-  for (const LayerTable& layer : table.layers) hashes.push_back({layer.layer, KeyValueHashes(dump, layer.layer)});
+  for (const LayerTable& layer : table.layers)
+    hashes.push_back({layer.layer, KeyValueHashes(dump, layer.layer)});
   return hashes;
 }
 

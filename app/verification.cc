@@ -51,8 +51,8 @@ CheckResult Worst(const RotationTable& table, const std::string& what, double li
   std::size_t worst = 0;
   for (std::size_t i = 1; i < found.size(); ++i)
     if (!(found[i] <= found[worst])) worst = i;
-  return {found[worst] <= limit, fmt::format("{} of {} heads: at most {:.2g} (limit {:.2g}), at {}", what, heads.size(),
-                                             found[worst], limit, heads[worst].name())};
+  return {found[worst] <= limit, fmt::format("{} of {} heads: at most {:.2g} (limit {:.2g}), at {}", what,
+                                             heads.size(), found[worst], limit, heads[worst].name())};
 }
 
 double OrthogonalityError(const HeadRef& head) {
@@ -107,7 +107,8 @@ double ConventionError(const HeadRef& head) {
   const auto d = static_cast<std::size_t>(spec.head_dim);
   std::vector<float> x = PlantedVectors(spec.head_dim), z = x;
   // Around the offset: a far offset would hide the vector behind its own rounding.
-  for (std::size_t i = 0; i < z.size() && !transform.offset.empty(); ++i) x[i] = z[i] += transform.offset[i % d];
+  for (std::size_t i = 0; i < z.size() && !transform.offset.empty(); ++i)
+    x[i] = z[i] += transform.offset[i % d];
   codec.Rotate(z);
   std::vector<float> back = z;
   codec.Unrotate(back);
@@ -125,7 +126,8 @@ const HeadTable& SameHead(const HeadRef& head, const RotationTable& reference) {
   if (layer == nullptr || layer->side(head.side).heads.size() != head.side_table().heads.size())
     throw Error(head.name() + ": the --against table has other layers or heads");
   if (layer->side(head.side).codec != head.side_table().codec)
-    throw Error(head.name() + ": the --against table has another codec (bits, block, grid, scale or head_dim)");
+    throw Error(head.name() +
+                ": the --against table has another codec (bits, block, grid, scale or head_dim)");
   return layer->side(head.side).heads[head.head];
 }
 
@@ -164,7 +166,8 @@ CheckResult CheckAgainst(const RotationTable& table, const RotationTable& refere
   }
 }
 
-CheckResult CheckReconstruction(const RotationTable& table, const RotationTable* reference, const KvDump& dump) {
+CheckResult CheckReconstruction(const RotationTable& table, const RotationTable* reference,
+                                const KvDump& dump) {
   CheckTableFitsDump(table, dump);
   const RotationTable& provenance = reference != nullptr ? *reference : table;
   const bool known = !provenance.dumps.empty() && provenance.layers.size() == table.layers.size() &&
@@ -185,16 +188,18 @@ CheckResult CheckReconstruction(const RotationTable& table, const RotationTable*
         total.Merge(found);
         if (found.energy == 0) continue;
         double expected = known ? layer.side(side).outcomes[h].errors.test_chosen : NAN;
-        if (reference != nullptr) expected = MeasureDistortion(codec, SameHead(head, *reference), tokens, {}).nmse();
+        if (reference != nullptr)
+          expected = MeasureDistortion(codec, SameHead(head, *reference), tokens, {}).nmse();
         if (expected > 0) worst = std::max(worst, std::abs(found.nmse() / expected - 1));
       }
     }
   return {worst <= kErrorLimit && total.nmse() < 1,
-          fmt::format("reconstruction: NMSE {:.5f} over {} {} tokens, at most {:.2g} (limit {:.2g}) off {} per head",
-                      total.nmse(), NumTokens(ranges), known ? "test" : "non-sink", worst, kErrorLimit,
-                      reference != nullptr ? "the --against table's"
-                      : known              ? "the table's own record"
-                                           : "(no record to compare with)")};
+          fmt::format(
+              "reconstruction: NMSE {:.5f} over {} {} tokens, at most {:.2g} (limit {:.2g}) off {} per head",
+              total.nmse(), NumTokens(ranges), known ? "test" : "non-sink", worst, kErrorLimit,
+              reference != nullptr ? "the --against table's"
+              : known              ? "the table's own record"
+                                   : "(no record to compare with)")};
 }
 
 }  // namespace so4cal

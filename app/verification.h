@@ -26,6 +26,7 @@ CheckResult CheckAgainst(const RotationTable& table, const RotationTable& refere
 
 // Encodes and decodes the dump. Its error is the one that `reference` (or, without it, the table itself) has
 // on the same tokens.
-CheckResult CheckReconstruction(const RotationTable& table, const RotationTable* reference, const KvDump& dump);
+CheckResult CheckReconstruction(const RotationTable& table, const RotationTable* reference,
+                                const KvDump& dump);
 
 }  // namespace so4cal

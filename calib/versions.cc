@@ -9,8 +9,8 @@
 namespace so4cal {
 
 std::vector<std::pair<std::string, std::string>> CalibLibraryVersions() {
-  const std::string eigen = std::to_string(EIGEN_WORLD_VERSION) + '.' + std::to_string(EIGEN_MAJOR_VERSION) + '.' +
-                            std::to_string(EIGEN_MINOR_VERSION);
+  const std::string eigen = std::to_string(EIGEN_WORLD_VERSION) + '.' + std::to_string(EIGEN_MAJOR_VERSION) +
+                            '.' + std::to_string(EIGEN_MINOR_VERSION);
   return {{"Ceres", CERES_VERSION_STRING}, {"Eigen", eigen}, {"oneTBB", TBB_runtime_version()}};
 }
 

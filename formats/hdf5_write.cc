@@ -52,7 +52,8 @@ void Hdf5FileWriter::Write(const std::string& path, hid_t stored, hid_t memory, 
   const std::string where = Where(path);
   const Hid properties(H5Check(H5Pcreate(H5P_DATASET_CREATE), where), H5Pclose);
   H5Check(H5Pset_obj_track_times(properties.get(), false), where);
-  const Hid space(H5Check(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), where), H5Sclose);
+  const Hid space(H5Check(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), where),
+                  H5Sclose);
   const Hid dataset(H5Check(H5Dcreate2(file_.get(), path.c_str(), stored, space.get(), H5P_DEFAULT,
                                        properties.get(), H5P_DEFAULT),
                             where),

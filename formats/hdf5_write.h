@@ -26,9 +26,11 @@ class Hdf5FileWriter {
   void Number(const std::string& object, const char* name, std::uint64_t value);
 
   // Little-endian on disk.
-  void Dataset(const std::string& path, std::span<const std::uint8_t> values, const std::vector<hsize_t>& shape);
+  void Dataset(const std::string& path, std::span<const std::uint8_t> values,
+               const std::vector<hsize_t>& shape);
   void Dataset(const std::string& path, std::span<const float> values, const std::vector<hsize_t>& shape);
-  void Dataset(const std::string& path, std::span<const std::int64_t> values, const std::vector<hsize_t>& shape);
+  void Dataset(const std::string& path, std::span<const std::int64_t> values,
+               const std::vector<hsize_t>& shape);
 
   // Hands what was written to the operating system: a full disk shows up here and not at the end.
   void Flush();

@@ -23,11 +23,13 @@ std::string DatasetPath(int layer, Side side) {
   return "/layers/" + std::to_string(layer) + "/" + SideName(side) + "_rows";
 }
 
-void WriteSide(Hdf5FileWriter& file, const std::string& path, const PackedSide& side, std::uint64_t num_tokens) {
+void WriteSide(Hdf5FileWriter& file, const std::string& path, const PackedSide& side,
+               std::uint64_t num_tokens) {
   SO4CAL_CHECK(side.num_tokens == num_tokens);
   SO4CAL_CHECK(side.rows.size() ==
                static_cast<std::size_t>(side.num_heads) * side.num_tokens * side.codec.row_bytes());
-  file.Dataset(path, side.rows, {static_cast<hsize_t>(side.num_heads), side.num_tokens, side.codec.row_bytes()});
+  file.Dataset(path, side.rows,
+               {static_cast<hsize_t>(side.num_heads), side.num_tokens, side.codec.row_bytes()});
   file.Number(path, "head_dim", static_cast<std::uint64_t>(side.codec.head_dim));
   file.Number(path, "bits", static_cast<std::uint64_t>(side.codec.bits));
   file.Number(path, "block", static_cast<std::uint64_t>(side.codec.block));
@@ -48,8 +50,8 @@ std::uint64_t WholeNumber(hid_t object, const char* name, const std::string& whe
     throw Error(where + ": attribute " + name + " is missing or a list, expected one number");
   const double value = numbers->front();
   if (!(value >= 0 && value <= static_cast<double>(max)) || value != std::floor(value))
-    throw Error(where + ": attribute " + name + " is " + std::to_string(value) + ", expected a whole number up to " +
-                std::to_string(max));
+    throw Error(where + ": attribute " + name + " is " + std::to_string(value) +
+                ", expected a whole number up to " + std::to_string(max));
   return static_cast<std::uint64_t>(value);
 }
 
@@ -73,7 +75,8 @@ std::vector<int> LayerIds(hid_t file, const std::string& name) {
   for (const std::string& link : LinkNames(file, "/layers", name + ": /layers")) {
     int layer = -1;
     const auto [end, error] = std::from_chars(link.data(), link.data() + link.size(), layer);
-    if (error != std::errc() || end != link.data() + link.size() || layer < 0 || std::to_string(layer) != link)
+    if (error != std::errc() || end != link.data() + link.size() || layer < 0 ||
+        std::to_string(layer) != link)
       throw Error(name + ": /layers/" + link + ": expected a layer number");
     layers.push_back(layer);
   }
@@ -124,7 +127,8 @@ void WriteRowsFile(const std::filesystem::path& out, const DumpHeader& header,
     file.Group("/layers");
     for (const int layer : header.layers) {
       file.Group("/layers/" + std::to_string(layer));
-      for (const Side side : kSides) WriteSide(file, DatasetPath(layer, side), encode(layer, side), header.num_tokens);
+      for (const Side side : kSides)
+        WriteSide(file, DatasetPath(layer, side), encode(layer, side), header.num_tokens);
       file.Flush();
     }
   });
@@ -139,8 +143,9 @@ struct RowsFile::Impl {
   Hid Open(int layer, Side side) const {
     if (KindOf(file.get(), DatasetPath(layer, side)) != ObjectKind::kDataset)
       throw Error(Where(layer, side) + " is missing, expected packed rows");
-    return Hid(H5Check(H5Dopen2(file.get(), DatasetPath(layer, side).c_str(), H5P_DEFAULT), Where(layer, side)),
-               H5Dclose);
+    return Hid(
+        H5Check(H5Dopen2(file.get(), DatasetPath(layer, side).c_str(), H5P_DEFAULT), Where(layer, side)),
+        H5Dclose);
   }
 
   // Type, filters, shape and token count of one dataset.
@@ -176,14 +181,16 @@ RowsFile::RowsFile(const std::filesystem::path& path) : impl_(std::make_unique<I
                   ", expected 1: made by a newer so4cal?");
   impl_->header.model = RequiredText(root.get(), "model", impl_->name);
   if (ReadNumberAttribute(root.get(), "num_layers", impl_->name))
-    impl_->header.num_model_layers = static_cast<int>(WholeNumber(root.get(), "num_layers", impl_->name, 100000));
+    impl_->header.num_model_layers =
+        static_cast<int>(WholeNumber(root.get(), "num_layers", impl_->name, 100000));
   impl_->header.sequence_starts = SequenceStarts(impl_->file.get(), impl_->name);
   impl_->header.layers = LayerIds(impl_->file.get(), impl_->name);
   for (const int layer : impl_->header.layers)
     for (const Side side : kSides) impl_->Check(layer, side);
   if (impl_->header.sequence_starts.back() >= impl_->header.num_tokens)
-    throw Error(impl_->name + ": /sequence_starts has " + std::to_string(impl_->header.sequence_starts.back()) +
-                ", expected indices of its " + std::to_string(impl_->header.num_tokens) + " tokens");
+    throw Error(impl_->name + ": /sequence_starts has " +
+                std::to_string(impl_->header.sequence_starts.back()) + ", expected indices of its " +
+                std::to_string(impl_->header.num_tokens) + " tokens");
 }
 
 RowsFile::~RowsFile() = default;
@@ -194,7 +201,8 @@ PackedSide RowsFile::Read(int layer, Side side) const {
   const std::string where = impl_->Where(layer, side);
   const Hid dataset = impl_->Open(layer, side);
   PackedSide packed = Describe(dataset.get(), where);
-  packed.rows.resize(static_cast<std::size_t>(packed.num_heads) * packed.num_tokens * packed.codec.row_bytes());
+  packed.rows.resize(static_cast<std::size_t>(packed.num_heads) * packed.num_tokens *
+                     packed.codec.row_bytes());
   H5Check(H5Dread(dataset.get(), H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, packed.rows.data()), where);
   return packed;
 }

@@ -28,7 +28,8 @@ struct PackedSide {
   std::vector<std::uint8_t> rows;  // [num_heads][num_tokens][codec.row_bytes()]
 };
 
-// Calls `encode` layer after layer, keys before values. Atomic; the same bytes for the same rows. Throws Error.
+// Calls `encode` layer after layer, keys before values. Atomic; the same bytes for the same rows. Throws
+// Error.
 void WriteRowsFile(const std::filesystem::path& out, const DumpHeader& header,
                    const std::function<PackedSide(int layer, Side side)>& encode);
 

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/content_hash.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace so4cal {
+namespace {
+
+// Value of the empty input in xxHash's own documentation of XXH3 128 bits, seed 0.
+TEST(ContentHashTest, EmptyInput) { EXPECT_EQ(ContentHash({}), "99aa06d3014798d86001c324468d497f"); }
+
+SideTable TwoHeads() {
+  SideTable side;
+  side.codec.head_dim = 32;
+  side.heads.resize(2);
+  for (HeadTable& head : side.heads) head.transform = {.head_dim = 32, .hadamard = true};
+  side.outcomes.resize(2);
+  return side;
+}
+
+// Everything that changes rows changes the hash; how the fit went does not.
+TEST(ContentHashTest, SideTableHashSeesCodecAndMap) {
+  const SideTable side = TwoHeads();
+  const std::string hash = SideTableHash(side);
+  SideTable other = side;
+  other.outcomes[0].iterations = 7;
+  EXPECT_EQ(SideTableHash(other), hash);
+  other = side;
+  other.codec.bits = 4;
+  EXPECT_NE(SideTableHash(other), hash);
+  other = side;
+  other.heads[1].transform.offset.assign(32, 0.5F);
+  EXPECT_NE(SideTableHash(other), hash);
+  other = side;
+  other.heads[1].chosen = Chosen::kIdentity;
+  EXPECT_NE(SideTableHash(other), hash);
+}
+
+}  // namespace
+}  // namespace so4cal
