@@ -75,8 +75,7 @@ Hid OpenHdf5ReadOnly(const std::filesystem::path& path) {
   const std::string name = path.string();
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status))
-    throw Error(name + ": can't be read: " + (error ? error.message() : "no such file"));
+  if (!std::filesystem::exists(status)) throw Error(name + ": can't be read: " + error.message());
   if (std::filesystem::is_directory(status)) throw Error(name + ": expected an HDF5 file, found a folder");
   errno = 0;
   if (!std::ifstream(path, std::ios::binary))

@@ -27,7 +27,7 @@ inline constexpr Stored kStoredTypes[] = {Stored::kF16,        Stored::kBf16Floa
                                           Stored::kF16Big,     Stored::kF32Big,    Stored::kF64Big};
 struct Storage {
   Stored type = Stored::kF16;
-  std::vector<hsize_t> chunks;  // empty: contiguous
+  std::vector<hsize_t> chunks;  // empty: contiguous; cut to the extents
   bool gzip = false;            // with shuffle
 };
 
@@ -154,9 +154,10 @@ class DumpWriter {
                const Storage& storage, std::span<const std::byte> bytes) {
     const Hid links(H5Pcreate(H5P_LINK_CREATE), H5Pclose), creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
     H5Check(H5Pset_create_intermediate_group(links.get(), 1), "groups");
-    if (!storage.chunks.empty())
-      H5Check(H5Pset_chunk(creation.get(), static_cast<int>(storage.chunks.size()), storage.chunks.data()),
-              "chunks");
+    std::vector<hsize_t> chunks = storage.chunks;
+    for (std::size_t d = 0; d < chunks.size(); ++d) chunks[d] = std::min(chunks[d], extents[d]);
+    if (!chunks.empty())
+      H5Check(H5Pset_chunk(creation.get(), static_cast<int>(chunks.size()), chunks.data()), "chunks");
     if (storage.gzip) {
       H5Check(H5Pset_shuffle(creation.get()), "shuffle");
       H5Check(H5Pset_deflate(creation.get(), 4), "deflate");
