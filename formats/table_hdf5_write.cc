@@ -44,7 +44,8 @@ class Hdf5Writer final : public TableArchive {
     const Hid attribute(
         H5Check(H5Acreate2(object, name.c_str(), stored, space, H5P_DEFAULT, H5P_DEFAULT), Where(name)),
         H5Aclose);
-    H5Check(H5Awrite(attribute.get(), memory, data), Where(name));
+    if (data != nullptr)
+      H5Check(H5Awrite(attribute.get(), memory, data), Where(name));  // null: an empty list
   }
 
   void DoText(const std::string& name, std::string& value) override { WriteText(group_, name, value); }
@@ -54,7 +55,8 @@ class Hdf5Writer final : public TableArchive {
     const Hid space(
         H5Check(scalar ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &extent, nullptr), Where(name)),
         H5Sclose);
-    WriteAttribute(group_, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, space.get(), values.data());
+    WriteAttribute(group_, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, space.get(),
+                   values.empty() ? nullptr : values.data());
   }
 
   void WriteDataset(const std::string& name, ArrayRef values, const Shape& shape, const char* legend_name,
@@ -115,8 +117,8 @@ std::string TableToHdf5(const RotationTable& table, const std::string& file_name
   const std::string what = "can't write '" + file_name + "'";
   const Hid access(H5Check(H5Pcreate(H5P_FILE_ACCESS), what), H5Pclose);
   H5Check(H5Pset_fapl_core(access.get(), std::size_t{1} << 20, false), what);
-  // Superblock version 0: H5Fget_file_image() clears a flag in the superblock without a new checksum, and newer
-  // superblocks have one.
+  // Superblock version 0: H5Fget_file_image() clears a flag in the superblock without a new checksum, and
+  // newer superblocks have one.
   H5Check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_EARLIEST, H5F_LIBVER_V18), what);
   const Hid creation = CreationProperties(H5P_FILE_CREATE, what);
   const Hid file(H5Check(H5Fcreate("so4cal-table", H5F_ACC_TRUNC, creation.get(), access.get()), what),

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "formats/atomic_file.h"
 #include "formats/table_io.h"
@@ -41,7 +42,7 @@ Json GoodTable() {
                                  "good.json"));
 }
 
-// Of every member and element, outer ones before inner ones.
+// Of every member, and of the first and last element of every array; outer ones before inner ones.
 void CollectPointers(const Json& value, const Pointer here, std::vector<Pointer>& out) {
   if (value.is_object())
     for (const auto& item : value.items()) {
@@ -49,7 +50,8 @@ void CollectPointers(const Json& value, const Pointer here, std::vector<Pointer>
       CollectPointers(item.value(), out.back(), out);
     }
   if (value.is_array())
-    for (std::size_t i = 0; i < value.size(); ++i) {
+    for (const std::size_t i : std::set<std::size_t>{0, value.size() - 1}) {
+      if (value.empty()) break;
       out.push_back(here / i);
       CollectPointers(value[i], out.back(), out);
     }
@@ -159,7 +161,8 @@ TEST(TableJsonWrite, IsReadable) {
   EXPECT_THAT(text, HasSubstr("\"chosen\": [\"fitted\", \"identity\"]"));
   EXPECT_THAT(
       text,
-      HasSubstr("\n     [0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1],\n"));
+      HasSubstr(
+          "\n     [0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1],\n"));
   EXPECT_THAT(text, HasSubstr("\"strides\": [1, 4]"));
 }
 
