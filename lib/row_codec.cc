@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "lib/error.h"
+#include "lib/feedback_rounding.h"
 #include "lib/half.h"
 #include "lib/head_bytes.h"
 #include "lib/pack.h"
@@ -33,6 +35,7 @@ struct HeadCodec::Impl {
   // No channel of x - offset above this: no scale can overflow, whatever the rotation. |z| <= sqrt(head_dim)
   // |x - offset|, and a least-squares scale stays below 4 times the absmax scale.
   float safe_magnitude;
+  std::optional<FeedbackRounding> rounding;  // unless nearest
 
   Impl(const CodecSpec& codec_spec, const HeadTable& table, RotationF32 map);
 
@@ -55,18 +58,21 @@ void CheckFit(const CodecSpec& spec, const HeadTable& table) {
   if (table.transform.head_dim != spec.head_dim)
     throw Error("the head's table has head_dim " + std::to_string(table.transform.head_dim) +
                 ", expected the codec's " + std::to_string(spec.head_dim));
-  if (table.rounding != Rounding::kNearest)
-    throw Error("rounding is '" + std::string(NameOf(Roundings(), table.rounding)) +
-                "', this codec rounds to nearest only");
 }
 
 }  // namespace
 
-HeadCodec::Impl::Impl(const CodecSpec& codec_spec, const HeadTable&, RotationF32 map)
+HeadCodec::Impl::Impl(const CodecSpec& codec_spec, const HeadTable& table, RotationF32 map)
     : spec(codec_spec),
       grid(&GridFor(spec.grid, spec.bits)),
       rotation(std::move(map)),
-      safe_magnitude(kLargestHalf * grid->top / (4 * std::sqrt(static_cast<float>(spec.head_dim)))) {}
+      safe_magnitude(kLargestHalf * grid->top / (4 * std::sqrt(static_cast<float>(spec.head_dim)))) {
+  if (table.rounding == Rounding::kNearest) return;
+  rounding.emplace(
+      spec,
+      RotatedMetric(DenseMatrix(rotation), table.metric, static_cast<double>(table.damping), head_dim()),
+      table.rounds);
+}
 
 HeadCodec::HeadCodec(const CodecSpec& spec, const HeadTable& table) {
   CheckFit(spec, table);
@@ -122,15 +128,22 @@ RowStatus HeadCodec::Impl::FindUnencodable(const HeadView& x) const noexcept {
 }
 
 void HeadCodec::Impl::EncodeRotatedRow(std::span<const float> z, std::span<std::uint8_t> row) const noexcept {
-  RowScales scales;
-  RowCodes codes;
-  for (std::size_t b = 0; b < num_blocks(); ++b) {
-    const auto block_z = z.subspan(b * block(), block());
-    const BlockScale scale = ChooseScale(*grid, spec.scale, block_z);
-    scales[b] = scale.half;
-    ChooseCodes(*grid, scale.value, block_z, std::span(codes).subspan(b * block(), block()));
+  std::array<BlockScale, kMaxHeadDim> scale_storage;
+  RowCodes code_storage;
+  const std::span<BlockScale> scales = std::span(scale_storage).first(num_blocks());
+  const std::span<std::uint8_t> codes = std::span(code_storage).first(head_dim());
+  for (std::size_t b = 0; b < num_blocks(); ++b)
+    scales[b] = ChooseScale(*grid, spec.scale, z.subspan(b * block(), block()));
+  if (rounding.has_value()) {
+    rounding->Round(z, scales, codes);
+  } else {
+    for (std::size_t b = 0; b < num_blocks(); ++b)
+      ChooseCodes(*grid, scales[b].value, z.subspan(b * block(), block()),
+                  codes.subspan(b * block(), block()));
   }
-  PackRow(spec, std::span(scales).first(num_blocks()), std::span(codes).first(head_dim()), row);
+  RowScales halves;
+  for (std::size_t b = 0; b < num_blocks(); ++b) halves[b] = scales[b].half;
+  PackRow(spec, std::span(halves).first(num_blocks()), codes, row);
 }
 
 RowStatus HeadCodec::Encode(const HeadView& x, std::span<std::uint8_t> rows) const noexcept {
