@@ -212,8 +212,8 @@ Activations KvDump::Read(int layer, Side side) const {
     const StoredArray& array = impl_->stored.front().layers[impl_->Index(layer)].side(side).array;
     throw Error(array.where + ": expected values that differ from token to token, found head " +
                 std::to_string(constant.front()) + " to be " + DescribeConstantHead(out, constant.front()) +
-                " (" + std::to_string(constant.size()) +
-                " such heads); check the dump, or pass --allow-constant-heads");
+                "; heads like that: " + std::to_string(constant.size()) +
+                "; check the dump, or pass --allow-constant-heads");
   }
   impl_->constant_heads[{layer, side}] = std::move(constant);
   return out;
