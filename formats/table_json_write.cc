@@ -11,7 +11,7 @@ namespace {
 // Arrays of at most this many numbers stay on one line, whatever their rank.
 constexpr std::uint64_t kNumbersPerLine = 8;
 
-std::string Indent(int depth) { return std::string(static_cast<std::size_t>(depth) * 1, ' '); }
+std::string Indent(int depth) { return std::string(static_cast<std::size_t>(depth), ' '); }
 
 template <class T>
 void AppendArray(std::string& out, const T* values, std::span<const std::uint64_t> shape, int depth) {

@@ -10,7 +10,7 @@ namespace so4cal {
 // and validates everything, RotationTable::Check() included. Throws Error.
 void TableFields(TableArchive& root, RotationTable& table);
 
-// Lower-case names of the two sides' groups and of the arrays that are large: exporters keep those apart.
+// The fields of a side that grow with head_dim: exporters may keep them apart from the rest.
 inline constexpr const char* kLargeArrays[] = {"quaternions", "dense", "offset", "signs", "metric"};
 
 }  // namespace so4cal

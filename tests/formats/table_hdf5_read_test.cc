@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <functional>
 #include <limits>
 
@@ -44,7 +45,7 @@ class TableHdf5Read : public ::testing::Test {
 
   // The error on reading the good table after `edit`; "" when it is accepted.
   std::string ErrorAfter(const std::function<void(Hdf5Edit&)>& edit) {
-    WriteBytesAtomically(folder_ / "bad.h5", good_);
+    std::ofstream(folder_ / "bad.h5", std::ios::binary) << good_;
     {
       Hdf5Edit file(folder_ / "bad.h5");
       edit(file);
@@ -66,9 +67,8 @@ TEST_F(TableHdf5Read, EveryMissingObjectIsRefused) {
     if (object.group.find("/hashes/") != std::string::npos) continue;  // a dump need not have every dataset
     const std::string error = ErrorAfter([&](Hdf5Edit& file) { file.Remove(object); });
     EXPECT_THAT(error, HasSubstr("bad.h5")) << object.path();
-    const bool other_message = object.group.find("counts") != std::string::npos ||
-                               object.path() == "/dumps/1" || object.path() == "/format" ||
-                               object.path() == "/layers/0";
+    const bool other_message = object.group.find("counts") != std::string::npos || object.name == "1" ||
+                               object.path() == "/format" || object.path() == "/layers/0";
     EXPECT_THAT(error, HasSubstr(other_message ? "" : object.path() + ": missing"));
   }
 }
