@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(g++ cmake ninja-build pkg-config clang-format git
+packages=(g++ cmake ninja-build pkg-config clang-format git python3
   libhwy-dev libceres-dev libeigen3-dev libtbb-dev libhdf5-dev libxxhash-dev zlib1g-dev
   libcli11-dev libspdlog-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev)
 if [[ "${1:-}" == --python ]]; then
