@@ -82,7 +82,9 @@ std::vector<double> BlockParameters::FromBlocks(std::span<const So4> blocks) con
       parameters.insert(parameters.end(), {alpha - beta, alpha + beta});
       continue;
     }
-    parameters.insert(parameters.end(), b.left.begin(), b.left.end());
+    // The canonical form of a left turn may carry its sign in qR = -1.
+    const double sign = family_ == Family::kLeft ? b.right[0] : 1;
+    for (const double v : b.left) parameters.push_back(sign * v);
     if (family_ != Family::kLeft) parameters.insert(parameters.end(), b.right.begin(), b.right.end());
   }
   return parameters;
