@@ -74,21 +74,25 @@ class KvDump {
   const std::vector<LayerInfo>& layers() const;  // ascending, those that the dump has
   const LayerInfo& layer(int layer) const;       // Error when absent
 
-  // Keys or values of one layer over all files. Peak memory: the result and one chunk row of raw bytes.
+  // Keys or values of one layer over all files. Peak memory: the result and one row of chunks as raw bytes,
+  // or 4 MiB where that is more (FORMATS.md, "Types").
   Activations Read(int layer, Side side) const;
-  // Heads of the last Read() of this layer and side that are constant or all zero (allow_constant_heads).
+  // Heads that are constant or all zero, as the Read() of this layer and side found, which must have been
+  // called; empty unless allow_constant_heads, since Read() throws then.
   std::vector<int> ConstantHeads(int layer, Side side) const;
 
   std::optional<Queries> ReadQueries(int layer) const;
-  std::optional<std::vector<double>> ReadQueryMoment(int layer) const;  // [Hkv][D][D]
+  // [Hkv][D][D], in f32's precision; of several files the mean, weighted by tokens.
+  std::optional<std::vector<double>> ReadQueryMoment(int layer) const;
   struct Matrix {
     std::size_t rows = 0, cols = 0;
     std::vector<float> values;  // row-major
   };
-  std::optional<Matrix> ReadOutputProjection(int layer) const;  // [M][Hq * Dv]
+  std::optional<Matrix> ReadOutputProjection(int layer) const;  // [M][Hq * Dv]; of the first file
 
   // Content hashes (XXH3, 128 bits, hex) of the named datasets of one layer, per file: "k", "v", and the
-  // optional ones that are there. Of the stored values in file order, before any filter.
+  // optional ones that are there. Of the stored values in file order, before any filter. What was read
+  // already is not read again.
   std::vector<std::map<std::string, std::string>> Hashes(int layer) const;
 
  private:
