@@ -96,7 +96,8 @@ std::string ErrorLine(const RotationTable& table) {
   });
   if (ratios[0].empty() && ratios[1].empty()) return "test NMSE    not measured: no test tokens\n";
   return fmt::format(
-      "test NMSE    k {:.3f}, v {:.3f} times that of plain Hadamard (geometric mean over {} + {} heads)\n",
+      "test NMSE    k {:.3f}, v {:.3f} times that of Hadamard with the same offset (geometric mean over {} + "
+      "{} heads)\n",
       GeometricMean(ratios[0]), GeometricMean(ratios[1]), ratios[0].size(), ratios[1].size());
 }
 

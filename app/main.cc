@@ -24,6 +24,10 @@ void PrintError(std::string message) {
 // --help and --version arrive as parse errors with exit code 0.
 int ReportParseError(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
+  if (const auto rest = app.remaining(); app.get_subcommands().empty() && !rest.empty()) {
+    PrintError("'" + rest.front() + "' is not a command (see 'so4cal --help')");
+    return kExitUsage;
+  }
   std::string command = app.get_name();
   for (const CLI::App* sub : app.get_subcommands()) command += ' ' + sub->get_name();
   PrintError(std::string(error.what()) + " (see '" + command + " --help')");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -150,8 +151,9 @@ std::string ReportCsv(const Report& report) {
   std::string header, rows;
   for (const HeadReport& head : report.heads) {
     Json json = HeadJson(report, head);
-    for (auto& [baseline, error] : json["errors"].items()) json[baseline] = error;
+    const Json errors = json["errors"];
     json.erase("errors");
+    json.update(errors);
     const bool first = header.empty();
     std::string row;
     for (const auto& [pointer, value] : json.flatten().items()) {

@@ -28,14 +28,19 @@ std::string ErrorColumns(const BaselineErrors& errors) {
   for (const BaselineError& error : errors) text += fmt::format("{:>9}", Nmse(error.distortion.nmse()));
   const BaselineError& calibrated = errors[kCalibratedIndex];
   const Distortion& d = calibrated.distortion;
-  text += fmt::format(" |{:>9}{:>7}{:>8}", d.centred_energy > 0 ? Nmse(d.nmse_centred()) : "-",
+  text += fmt::format(" |{:>9}{:>8}{:>8}", d.centred_energy > 0 ? Nmse(d.nmse_centred()) : "-",
                       Number(d.sqnr_db(), 2), Number(d.max_abs, 3));
-  return text + (calibrated.blocks_improved ? fmt::format("{:>7.1f}", 100 * *calibrated.blocks_improved)
-                                            : fmt::format("{:>7}", "-"));
+  return text + (calibrated.blocks_improved ? fmt::format("{:>8.1f}", 100 * *calibrated.blocks_improved)
+                                            : fmt::format("{:>8}", "-"));
 }
 
-constexpr char kColumns[] =
-    "     none hadamard hadam+o* hadam+o  calibr*   calibr |  centred SQNR dB max abs  better%";
+// +o: with the table's offset; *: with nearest rounding.
+std::string ColumnNames() {
+  std::string text;
+  for (const char* name : {"none", "hadamard", "hadam+o*", "hadam+o", "calibr*", "calibr"})
+    text += fmt::format("{:>9}", name);
+  return text + fmt::format(" |{:>9}{:>8}{:>8}{:>8}", "centred", "SQNR dB", "max abs", "better%");
+}
 
 std::string HeadLine(const Report& report, const HeadReport& head) {
   const SideTable& side = report.table->FindLayer(head.layer)->side(head.side);
@@ -98,7 +103,7 @@ std::string ModelLines(const Report& report) {
 
 std::string ReportText(const Report& report) {
   std::string text = Intro(report) + CodecLines(report);
-  text += fmt::format("\nlayer   head  chosen  {} table B\n", kColumns);
+  text += fmt::format("\nlayer   head  chosen   {} {:>8}\n", ColumnNames(), "table B");
   for (const HeadReport& head : report.heads) text += HeadLine(report, head);
   text += fmt::format("\nlayers, pooled by energy\n");
   for (const LayerReport& layer : report.layers)
