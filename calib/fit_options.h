@@ -42,7 +42,7 @@ struct SideOptions {
 struct FitOptions {
   std::array<SideOptions, 2> sides;  // indexed by Side
   SplitOptions split;
-  int max_iterations = 100;  // of the solver, per independent problem. [1, 10000]
+  int max_iterations = 200;  // of the solver, per independent problem. [1, 10000]
   int threads = 0;           // 0: all cores. Never changes the result. [0, 1024]
   std::uint64_t seed = 1;
 
