@@ -12,6 +12,7 @@
 namespace so4cal {
 namespace {
 
+constexpr hsize_t kMaxHeadsOrChannels = 1 << 20;  // far above any model: more is a wrong reading of the axes
 constexpr double kMaxInteger = 9007199254740992.0;  // 2^53: attributes are read as doubles
 
 // Describes the parts of one file, with its name for the messages.
@@ -101,6 +102,8 @@ class Describer {
     if (rows.shape.tokens() == 0)
       throw Error(where + ": expected tokens, found none (" + AxesText(rows.axes) + " = " +
                   ExtentsText(rows.array.extents) + ")");
+    if (std::max(rows.shape.heads, rows.shape.channels) > kMaxHeadsOrChannels)
+      Refuse(rows.array, "fewer heads and channels (" + AxesText(rows.axes) + ")");
     if (rows.shape.heads == 0) Refuse(rows.array, "at least one head (" + AxesText(rows.axes) + ")");
     return rows;
   }
