@@ -144,6 +144,11 @@ class Describer {
         throw Error(where + "`softmax_sink`: expected 0 or 1, found " + std::to_string(*sink));
       layer.softmax_sink = *sink == 1;
     }
+    if (const auto cap = Number(paths.group, "logit_softcap", paths.index)) {
+      if (!(*cap > 0 && std::isfinite(*cap)))
+        throw Error(where + "`logit_softcap`: expected a positive number, found " + std::to_string(*cap));
+      layer.logit_softcap = *cap;
+    }
   }
 
   void Queries(const LayerPaths& paths, StoredLayer& layer) const {

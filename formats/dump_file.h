@@ -29,6 +29,7 @@ struct StoredLayer {
   double softmax_scale = 0;
   std::optional<std::int64_t> sliding_window;
   bool softmax_sink = false;
+  std::optional<double> logit_softcap;
 
   const StoredRows& side(Side side) const { return side == Side::kKey ? k : v; }
 };

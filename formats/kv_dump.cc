@@ -38,6 +38,7 @@ void CheckSameLayer(const StoredFile& first, const StoredFile& other, const Stor
   same("softmax_scale", a.softmax_scale, b.softmax_scale);
   same("sliding_window", a.sliding_window.value_or(0), b.sliding_window.value_or(0));
   same("softmax_sink", a.softmax_sink, b.softmax_sink);
+  same("logit_softcap", a.logit_softcap.value_or(0), b.logit_softcap.value_or(0));
   same("number of q_moment datasets", a.q_moment.has_value(), b.q_moment.has_value());
   same("number of w_o datasets", a.w_o.has_value(), b.w_o.has_value());
 }
@@ -120,6 +121,7 @@ struct KvDump::Impl {
     info.softmax_scale = first.softmax_scale;
     info.sliding_window = first.sliding_window;
     info.softmax_sink = first.softmax_sink;
+    info.logit_softcap = first.logit_softcap;
     return info;
   }
 

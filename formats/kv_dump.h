@@ -51,6 +51,7 @@ struct LayerInfo {
   double softmax_scale = 0;  // attribute, or 1/sqrt(D)
   std::optional<std::int64_t> sliding_window;
   bool softmax_sink = false;  // learned sink logits: value offsets are not exact there
+  std::optional<double> logit_softcap;  // c: the model's logits are c tanh(logit / c)
 };
 
 // Query rows of one layer with the token that each belongs to.

@@ -255,10 +255,12 @@ TEST(KvDump, OptionalPartsAndAttributes) {
     writer.Array("/layers/0/w_o", {5, 96}, w_o, {Stored::kBf16Opaque, {2, 7}, true});
     writer.Numbers("/layers/0", "sliding_window", {128});
     writer.Numbers("/layers/0", "softmax_sink", {1});
+    writer.Numbers("/layers/0", "logit_softcap", {50});
   }
   const KvDump dump({path}, {});
   const LayerInfo& info = dump.layer(0);
   EXPECT_EQ(info.sliding_window, 128);
+  EXPECT_EQ(info.logit_softcap, 50);
   EXPECT_TRUE(info.softmax_sink && info.has_q_moment && info.has_w_o && !info.has_q_positions);
   EXPECT_EQ(info.q->num_heads, 6);
   EXPECT_EQ(info.q->axes, "head,token,channel");
