@@ -102,7 +102,6 @@ int RunFit(FitArgs& args) {
   }
   (json ? WriteTableJson : WriteTableHdf5)(*table, args.out);
   fmt::print("{}", FitSummary(*table, dump, seconds));
-  if (args.preset == "best") fmt::print("preset best  objective mse and rounding nearest in this version\n");
   fmt::print("wrote        {} ({} bytes)\n", args.out.string(), fs::file_size(args.out));
   if (!args.strict || !CountTroubles(*table).any()) return kExitDone;
   fmt::print(

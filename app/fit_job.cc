@@ -71,7 +71,44 @@ std::map<std::string, std::uint64_t> TokenCountsOfLayer(const KvDump& dump, cons
   return {{kCountSinkTokens, sinks}, {kCountUnusedFitTokens, dump.num_tokens() - sinks - kept}};
 }
 
+// What the fit of one side may look at beside the side itself: queries for keys, w_o for values.
+std::shared_ptr<const LayerAttention> ReadLayerAttention(const KvDump& dump, int layer, Side side,
+                                                         std::uint64_t skip_tokens) {
+  const LayerInfo& info = dump.layer(layer);
+  auto attention = std::make_shared<LayerAttention>();
+  attention->sequence_starts = GlobalSequenceStarts(dump);
+  attention->skip_tokens = skip_tokens;
+  attention->softmax_scale = info.softmax_scale;
+  attention->sliding_window = info.sliding_window;
+  attention->plain_softmax = !info.softmax_sink;
+  if (side == Side::kKey) {
+    if (std::optional<Queries> queries = dump.ReadQueries(layer)) {
+      attention->queries = std::move(queries->rows);
+      attention->positions = std::move(queries->positions);
+    } else if (const auto moments = dump.ReadQueryMoment(layer)) {
+      const std::size_t size = moments->size() / static_cast<std::size_t>(info.k.num_heads);
+      for (auto at = moments->begin(); at != moments->end(); at += static_cast<std::ptrdiff_t>(size))
+        attention->query_moments.emplace_back(at, at + static_cast<std::ptrdiff_t>(size));
+    }
+  } else if (std::optional<KvDump::Matrix> w_o = dump.ReadOutputProjection(layer)) {
+    attention->num_query_heads = static_cast<int>(w_o->cols) / info.v.channels;
+    attention->w_o_rows = w_o->rows;
+    attention->w_o = std::move(w_o->values);
+  }
+  return attention;
+}
+
 }  // namespace
+
+std::vector<std::uint64_t> GlobalSequenceStarts(const KvDump& dump) {
+  std::vector<std::uint64_t> starts;
+  std::uint64_t first = 0;
+  for (const DumpFile& file : dump.files()) {
+    for (const std::uint64_t start : file.sequence_starts) starts.push_back(first + start);
+    first += file.num_tokens;
+  }
+  return starts;
+}
 
 std::vector<FileTokens> TokensOfFiles(const KvDump& dump) {
   std::vector<FileTokens> files;
@@ -122,7 +159,8 @@ std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job,
 
   FitCallbacks fit;
   fit.read = [&](int layer, Side side) {
-    SideInput input{dump.Read(layer, side), dump.ConstantHeads(layer, side)};
+    SideInput input{dump.Read(layer, side), dump.ConstantHeads(layer, side),
+                    ReadLayerAttention(dump, layer, side, job.fit.split.skip_tokens)};
     auto hashes = side == Side::kKey ? KeyValueHashes(dump, layer) : decltype(ReadNotes::hashes)();
     const std::lock_guard lock(mutex);
     if (side == Side::kKey) notes[layer].hashes = std::move(hashes);

@@ -36,6 +36,9 @@ std::vector<std::map<std::string, std::string>> KeyValueHashes(const KvDump& dum
 std::vector<FileTokens> TokensOfFiles(const KvDump& dump);
 std::vector<std::uint64_t> TokenCounts(const KvDump& dump);
 
+// Start of every sequence, as token index over all files.
+std::vector<std::uint64_t> GlobalSequenceStarts(const KvDump& dump);
+
 // Tokens at the starts of sequences that --skip-tokens drops.
 std::uint64_t NumSinkTokens(const KvDump& dump, std::uint64_t skip_tokens);
 

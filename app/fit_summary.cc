@@ -47,15 +47,26 @@ std::string CountText(const std::map<std::string, std::uint64_t>& counts) {
   return text;
 }
 
-std::string ChosenLine(const RotationTable& table) {
-  std::map<std::string, std::uint64_t> chosen[2], losses;
+// "chosen       k: 6 fitted; v: 5 fitted, 1 hadamard"
+template <class Name>
+std::string CountLine(const RotationTable& table, std::string_view title, const Name& name) {
+  std::map<std::string, std::uint64_t> counts[2];
   ForEachHead(table, [&](const SideTable& side, Side which, std::size_t h) {
-    ++chosen[static_cast<std::size_t>(which)][std::string(NameOf(ChosenNames(), side.heads[h].chosen))];
-    if (side.family != Family::kNone) ++losses[std::string(NameOf(LossKinds(), side.outcomes[h].loss))];
+    ++counts[static_cast<std::size_t>(which)][std::string(name(side, h))];
   });
-  std::string text = fmt::format("chosen       k: {}; v: {}\n", CountText(chosen[0]), CountText(chosen[1]));
-  if (losses.size() > 1) text += fmt::format("loss         {}\n", CountText(losses));
-  return text;
+  return fmt::format("{:<13}k: {}; v: {}\n", title, CountText(counts[0]), CountText(counts[1]));
+}
+
+std::string ChosenLines(const RotationTable& table) {
+  using Table = const SideTable&;
+  return CountLine(table, "chosen",
+                   [](Table s, std::size_t h) { return NameOf(ChosenNames(), s.heads[h].chosen); }) +
+         CountLine(table, "rounding",
+                   [](Table s, std::size_t h) { return NameOf(Roundings(), s.heads[h].rounding); }) +
+         CountLine(table, "objective",
+                   [](Table s, std::size_t h) { return NameOf(Objectives(), s.outcomes[h].objective); }) +
+         CountLine(table, "loss",
+                   [](Table s, std::size_t h) { return NameOf(LossKinds(), s.outcomes[h].loss); });
 }
 
 std::string TroubleLines(const RotationTable& table) {
@@ -156,7 +167,7 @@ std::string FitSummary(const RotationTable& table, const KvDump& dump, double se
   for (const DumpFile& file : dump.files()) names += (names.empty() ? "" : ", ") + file.name;
   return fmt::format("fitted       {} heads (keys and values) of {} layers from {} in {}\n", heads,
                      table.layers.size(), names, DurationText(seconds)) +
-         TokenLine(table, dump) + LayerLine(table) + StoredLine(table) + ChosenLine(table) +
+         TokenLine(table, dump) + LayerLine(table) + StoredLine(table) + ChosenLines(table) +
          TroubleLines(table) + ErrorLine(table);
 }
 

@@ -2,18 +2,37 @@
 #include "app/side_options.h"
 
 #include <charconv>
+#include <optional>
+#include <type_traits>
 
 #include "lib/error.h"
 
 namespace so4cal {
 namespace {
 
-int ParseWhole(std::string_view text) {
-  int value = 0;
+template <class T>
+T ParseNumber(std::string_view text) {
+  T value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
-    throw Error("value is '" + std::string(text) + "', expected a whole number");
+    throw Error("value is '" + std::string(text) + "', expected a " +
+                (std::is_integral_v<T> ? "whole " : "") + "number");
   return value;
+}
+int ParseWhole(std::string_view text) { return ParseNumber<int>(text); }
+
+template <class T>
+std::optional<T> ParseOptional(std::string_view text) {
+  if (text == "auto") return {};
+  return ParseNumber<T>(text);
+}
+
+template <class T>
+std::string OptionalText(const std::optional<T>& value) {
+  if (!value) return "auto";
+  char text[32];
+  const auto [end, error] = std::to_chars(text, text + sizeof text, *value);
+  return {text, end};
 }
 
 // "a dense rotation made elsewhere" is a family of tables, not of fits.
@@ -42,18 +61,25 @@ constexpr SideOption kSideOptions[] = {
     {"--offset", "What is subtracted before rotating", [] { return JoinNames(OffsetRules()); },
      [](SideOptions& s, std::string_view v) { s.offset = ParseName(OffsetRules(), v, "value"); },
      [](const SideOptions& s) { return std::string(NameOf(OffsetRules(), s.offset)); }},
-    {"--rounding", "How codes are chosen", [] { return JoinNames(Roundings()); },
-     [](SideOptions& s, std::string_view v) { s.rounding = ParseName(Roundings(), v, "value"); },
-     [](const SideOptions& s) { return std::string(NameOf(Roundings(), s.rounding)); }},
+    {"--rounding", "How codes are chosen", [] { return JoinNames(RoundingChoices()); },
+     [](SideOptions& s, std::string_view v) { s.rounding = ParseName(RoundingChoices(), v, "value"); },
+     [](const SideOptions& s) { return std::string(NameOf(RoundingChoices(), s.rounding)); }},
+    {"--damping", "Of feedback and refined rounding, relative to the metric's mean diagonal",
+     [] { return std::string("a number, or auto: validation chooses"); },
+     [](SideOptions& s, std::string_view v) { s.damping = ParseOptional<double>(v); },
+     [](const SideOptions& s) { return OptionalText(s.damping); }},
+    {"--rounds", "Of refinement", [] { return std::string("a number, or auto: validation chooses"); },
+     [](SideOptions& s, std::string_view v) { s.rounds = ParseOptional<int>(v); },
+     [](const SideOptions& s) { return OptionalText(s.rounds); }},
     {"--rotation", "Family of rotations", FittedFamilies,
      [](SideOptions& s, std::string_view v) { s.rotation = ParseName(Families(), v, "value"); },
      [](const SideOptions& s) { return std::string(NameOf(Families(), s.rotation)); }},
     {"--hadamard", "Hadamard transform before the blocks", [] { return JoinNames(HadamardChoices()); },
      [](SideOptions& s, std::string_view v) { s.hadamard = ParseName(HadamardChoices(), v, "value"); },
      [](const SideOptions& s) { return std::string(NameOf(HadamardChoices(), s.hadamard)); }},
-    {"--objective", "What the fit lowers", [] { return JoinNames(Objectives()); },
-     [](SideOptions& s, std::string_view v) { s.objective = ParseName(Objectives(), v, "value"); },
-     [](const SideOptions& s) { return std::string(NameOf(Objectives(), s.objective)); }},
+    {"--objective", "What the fit lowers", [] { return JoinNames(ObjectiveChoices()); },
+     [](SideOptions& s, std::string_view v) { s.objective = ParseName(ObjectiveChoices(), v, "value"); },
+     [](const SideOptions& s) { return std::string(NameOf(ObjectiveChoices(), s.objective)); }},
     {"--loss", "Form of the loss", [] { return JoinNames(LossChoices()); },
      [](SideOptions& s, std::string_view v) { s.loss = ParseName(LossChoices(), v, "value"); },
      [](const SideOptions& s) { return std::string(NameOf(LossChoices(), s.loss)); }},

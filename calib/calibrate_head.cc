@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <string>
 
+#include "calib/metric_loss.h"
 #include "calib/metrics.h"
 #include "calib/shrink.h"
 #include "lib/error.h"
@@ -13,9 +15,11 @@
 namespace so4cal {
 namespace {
 
-std::vector<LossKind> LossesToTry(const SideOptions& side) {
-  if (side.rotation == Family::kNone) return {};
-  switch (side.loss) {
+// Damping of the metric inside the fit, where validation has not chosen one yet.
+constexpr double kFitDamping = 0.01;
+
+std::vector<LossKind> LossesToTry(LossChoice choice) {
+  switch (choice) {
     case LossChoice::kExpected:
       return {LossKind::kExpected};
     case LossChoice::kExact:
@@ -33,16 +37,62 @@ std::vector<Stage> StartStages(Family family, int head_dim) {
   return IdentityStages(head_dim, kOneStage);
 }
 
-// Channels that a problem of its own needs: blocks of one stage of stride 1 meet others only inside a
-// quantization block.
-int SliceChannels(const std::vector<Stage>& stages, const CodecSpec& codec) {
-  const bool separable = stages.size() == 1 && stages[0].stride == 1;
-  return separable ? std::lcm(codec.block, 4) : codec.head_dim;
-}
-
 HeadView View(const std::vector<float>& rows, int channels) {
   const auto c = static_cast<std::size_t>(channels);
   return {rows.data(), rows.size() / c, c, channels};
+}
+
+Metric MetricOf(const HeadInput& input, const TokenSplit& split) {
+  if (input.attention == nullptr) return {};
+  const LayerAttention& a = *input.attention;
+  if (input.side == Side::kValue)
+    return a.w_o.empty() || a.num_query_heads == 0
+               ? Metric{}
+               : OutputMetric(a.w_o, a.w_o_rows, a.num_query_heads, input.head.channels, input.kv_head,
+                              input.num_kv_heads);
+  if (a.queries.num_heads > 0)
+    return QueryMoment(a.queries, a.positions, input.kv_head, input.num_kv_heads, split.fit);
+  return a.query_moments.empty() ? Metric{} : a.query_moments[static_cast<std::size_t>(input.kv_head)];
+}
+
+std::optional<KeyJudge> MakeKeyJudge(const HeadInput& input, const CodecSpec& codec,
+                                     const TokenSplit& split) {
+  if (input.side == Side::kValue || input.attention == nullptr || split.validation.empty()) return {};
+  return KeyJudge(*input.attention, input.head, input.kv_head, input.num_kv_heads, codec, split.validation);
+}
+
+const char* NeededFor(Side side) {
+  return side == Side::kKey ? "the queries (q or q_moment) of its fit tokens" : "the output projection (w_o)";
+}
+
+Rounding ResolveRounding(const HeadInput& input, RoundingChoice choice, const Metric& metric) {
+  if (choice == RoundingChoice::kAuto)
+    return input.side == Side::kKey && !metric.empty() ? Rounding::kRefined : Rounding::kNearest;
+  if (choice == RoundingChoice::kNearest) return Rounding::kNearest;
+  if (metric.empty())
+    throw Error(std::string("--rounding feedback and refined on side ") + SideName(input.side) + " need " +
+                NeededFor(input.side) + ", which this dump lacks: use --rounding nearest");
+  return choice == RoundingChoice::kFeedback ? Rounding::kFeedback : Rounding::kRefined;
+}
+
+std::vector<Objective> ResolveObjectives(const HeadInput& input, ObjectiveChoice choice,
+                                         const Metric& metric) {
+  const Objective weighted = input.side == Side::kKey ? Objective::kLogit : Objective::kOutput;
+  switch (choice) {
+    case ObjectiveChoice::kMse:
+      return {Objective::kMse};
+    case ObjectiveChoice::kAuto:
+      if (metric.empty()) return {Objective::kMse};
+      return input.side == Side::kKey ? std::vector{Objective::kLogit}
+                                      : std::vector{Objective::kMse, weighted};
+    case ObjectiveChoice::kLogit:
+    case ObjectiveChoice::kOutput:
+      break;
+  }
+  if (metric.empty())
+    throw Error("--objective " + std::string(NameOf(Objectives(), weighted)) + " needs " +
+                NeededFor(input.side) + ", which this dump lacks: use --objective mse");
+  return {weighted};
 }
 
 }  // namespace
@@ -55,130 +105,167 @@ HeadTransform StartTransform(const SideOptions& side, int head_dim) {
   return t;
 }
 
-HeadCalibration::HeadCalibration(const HeadView& head, const TokenSplit& split, const SideOptions& side,
+HeadCalibration::HeadCalibration(const HeadInput& input, const TokenSplit& split, const SideOptions& side,
                                  int max_iterations)
-    : head_(head),
-      split_(split),
+    : head_(input.head),
       side_(side),
       max_iterations_(max_iterations),
-      codec_(side.Codec(head.channels)),
-      losses_(LossesToTry(side)),
-      start_(StartTransform(side, head.channels).stages),
-      start_rows_(GatherRows(head, split.fit)),
-      validation_rows_(GatherRows(head, split.validation)) {
-  if (side.offset == OffsetRule::kMean) offset_ = ChannelMean(View(start_rows_, head.channels));
-  const HeadTable before_stages{.transform = TransformWith({})};
-  HeadCodec(codec_, before_stages).Rotate(start_rows_);
-  slice_channels_ = SliceChannels(start_, codec_);
-  num_slices_ = head.channels / slice_channels_;
-  fits_.resize(static_cast<std::size_t>(num_parts()));
+      codec_(side.Codec(input.head.channels)),
+      start_(StartTransform(side, input.head.channels).stages),
+      start_rows_(GatherRows(input.head, split.fit)),
+      validation_rows_(GatherRows(input.head, split.validation)),
+      test_rows_(GatherRows(input.head, split.test)),
+      metric_(MetricOf(input, split)) {
+  rounding_ = ResolveRounding(input, side.rounding, metric_);
+  judge_.emplace(codec_, validation_rows_, metric_, MakeKeyJudge(input, codec_, split));
+  if (side.offset == OffsetRule::kMean) offset_ = ChannelMean(View(start_rows_, head_.channels));
+  HeadCodec(codec_, WithStages({}, Chosen::kHadamard)).Rotate(start_rows_);
+  for (const Objective objective : ResolveObjectives(input, side.objective, metric_)) {
+    if (objective != Objective::kMse) AddPlan(objective, LossKind::kExpected);
+    if (objective == Objective::kMse)
+      for (const LossKind loss : LossesToTry(side.loss)) AddPlan(objective, loss);
+  }
 }
 
-HeadTransform HeadCalibration::TransformWith(std::vector<Stage> stages) const {
-  HeadTransform t;
-  t.head_dim = head_.channels;
-  t.hadamard = side_.ResolvedHadamard();
-  t.stages = std::move(stages);
-  t.offset = offset_;
-  return t;
+void HeadCalibration::AddPlan(Objective objective, LossKind loss) {
+  // Blocks of one stage of stride 1 meet others only inside a quantization block, unless a metric couples
+  // all.
+  const bool separable = objective == Objective::kMse && start_.size() == 1 && start_[0].stride == 1;
+  const int num_slices = separable ? head_.channels / std::lcm(codec_.block, 4) : 1;
+  plans_.push_back({objective, loss, num_slices, num_parts()});
+  if (!start_.empty()) fits_.resize(fits_.size() + static_cast<std::size_t>(num_slices));
+}
+
+const HeadCalibration::Plan& HeadCalibration::PlanOf(int part) const {
+  return *std::find_if(plans_.rbegin(), plans_.rend(), [&](const Plan& p) { return p.first_part <= part; });
+}
+
+std::unique_ptr<RotationLoss> HeadCalibration::MakeLoss(const Plan& plan, const StageShape& shape,
+                                                        int first_channel) const {
+  if (plan.objective == Objective::kMse)
+    return std::make_unique<TokenLoss<float>>(shape, plan.loss, codec_, start_rows_,
+                                              static_cast<std::size_t>(head_.channels),
+                                              static_cast<std::size_t>(first_channel));
+  const Rounding form = rounding_ == Rounding::kNearest ? Rounding::kNearest : Rounding::kFeedback;
+  return std::make_unique<MetricLoss>(shape, codec_, start_rows_, metric_,
+                                      WithStages({}, Chosen::kHadamard).transform, form,
+                                      side_.damping.value_or(kFitDamping));
 }
 
 void HeadCalibration::FitPart(int part) {
-  const int slice = part % num_slices_;
-  const LossKind kind = losses_[static_cast<std::size_t>(part / num_slices_)];
-  const int first_channel = slice * slice_channels_;
-  StageShape shape{.channels = slice_channels_, .strides = {}};
+  const Plan& plan = PlanOf(part);
+  const int channels = head_.channels / plan.num_slices;
+  const int first_channel = (part - plan.first_part) * channels;
+  StageShape shape{.channels = channels, .strides = {}};
   std::vector<Stage> start = start_;
   for (Stage& s : start) {
     shape.strides.push_back(s.stride);
-    if (num_slices_ == 1) continue;
+    if (plan.num_slices == 1) continue;
     const auto first = s.blocks.begin() + first_channel / 4;
-    s.blocks = std::vector<So4>(first, first + slice_channels_ / 4);
+    s.blocks = std::vector<So4>(first, first + channels / 4);
   }
-  TokenLoss<float> loss(shape, kind, codec_, start_rows_, static_cast<std::size_t>(head_.channels),
-                        static_cast<std::size_t>(first_channel));
-  fits_[static_cast<std::size_t>(part)] = FitStages(loss, side_.rotation, start, max_iterations_);
+  const auto loss = MakeLoss(plan, shape, first_channel);
+  fits_[static_cast<std::size_t>(part)] = FitStages(*loss, side_.rotation, start, max_iterations_);
 }
 
-HeadCalibration::Candidate HeadCalibration::FittedCandidate(std::size_t loss) const {
+// The side's Hadamard flag and the head's offset, with these stages.
+HeadTable HeadCalibration::WithStages(std::vector<Stage> stages, Chosen chosen) const {
+  HeadTable table;
+  table.transform.head_dim = head_.channels;
+  table.transform.hadamard = side_.ResolvedHadamard();
+  table.transform.stages = std::move(stages);
+  table.transform.offset = offset_;
+  table.chosen = chosen;
+  return table;
+}
+
+HeadCalibration::Candidate HeadCalibration::FittedCandidate(const Plan& plan) const {
   std::vector<Stage> stages = start_;
   Candidate c;
-  c.outcome.loss = losses_[loss];
-  for (int slice = 0; slice < num_slices_; ++slice) {
-    const StagesFit& fit =
-        fits_[loss * static_cast<std::size_t>(num_slices_) + static_cast<std::size_t>(slice)];
+  c.outcome.loss = plan.loss;
+  c.outcome.objective = plan.objective;
+  for (int slice = 0; slice < plan.num_slices; ++slice) {
+    const StagesFit& fit = fits_[static_cast<std::size_t>(plan.first_part + slice)];
     for (std::size_t s = 0; s < stages.size(); ++s)
-      std::ranges::copy(fit.stages[s].blocks, stages[s].blocks.begin() + slice * slice_channels_ / 4);
+      std::ranges::copy(fit.stages[s].blocks,
+                        stages[s].blocks.begin() + slice * (head_.channels / plan.num_slices / 4));
     c.outcome.iterations += fit.iterations;
     if (!fit.converged) c.outcome.converged = 0;
   }
-  c.table = {.transform = TransformWith(std::move(stages)), .chosen = Chosen::kFitted};
+  c.table = judge_->WithRounding(WithStages(std::move(stages), Chosen::kFitted), rounding_, side_);
   return c;
 }
 
-double HeadCalibration::ValidationError(const HeadTable& table) const {
-  if (validation_rows_.empty()) return std::numeric_limits<double>::quiet_NaN();
-  return MeasureDistortion(codec_, table, View(validation_rows_, head_.channels), {}).nmse();
-}
-
+// Among the plans, each judged by the last one's objective, and then among points on the way to it.
 HeadCalibration::Candidate HeadCalibration::BestFitted() const {
+  const Objective objective = plans_.back().objective;
   Candidate best;
-  for (std::size_t loss = 0; loss < losses_.size(); ++loss) {
-    Candidate c = FittedCandidate(loss);
-    c.error = ValidationError(c.table);
-    if (loss == 0 || c.error < best.error) best = std::move(c);
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    Candidate c = FittedCandidate(plans_[i]);
+    c.score = judge_->Score(c.table, objective);
+    if (i == 0 || c.score < best.score) best = std::move(c);
   }
-  if (validation_rows_.empty()) return best;
+  if (judge_->empty()) return best;
+  best.score = judge_->Score(best.table, best.outcome.objective);
   const std::vector<Stage> fitted = best.table.transform.stages;
   for (const double share : kShrinkShares) {
     HeadTable shrunk = best.table;
     shrunk.transform.stages = Shrink(start_, fitted, share);
-    const double error = ValidationError(shrunk);
-    if (error >= best.error) continue;
-    best.error = error;
+    const double score = judge_->Score(shrunk, best.outcome.objective);
+    if (score >= best.score) continue;
+    best.score = score;
     best.outcome.shrink = static_cast<float>(share);
     best.table = std::move(shrunk);
   }
   return best;
 }
 
-HeadCalibration::Result HeadCalibration::Finish() {
-  const HeadTransform start_transform = TransformWith(start_);
-  const bool start_is_identity = !start_transform.hadamard && side_.rotation != Family::kButterfly;
-  const HeadTable start{.transform = start_transform,
-                        .chosen = start_is_identity ? Chosen::kIdentity : Chosen::kHadamard};
-  const HeadTable identity{.transform = start_transform, .chosen = Chosen::kIdentity};
-  HeadTable hadamard{.transform = TransformWith({}), .chosen = Chosen::kHadamard};
-  hadamard.transform.hadamard = true;
-
-  Candidate best{.table = start, .outcome = {}, .error = ValidationError(start)};
-  HeadErrors errors;
-  errors.validation_identity = ValidationError(identity);
-  errors.validation_hadamard = ValidationError(hadamard);
-  errors.validation_fitted = std::numeric_limits<double>::quiet_NaN();
-  if (!losses_.empty()) {
-    Candidate fitted = BestFitted();
-    errors.validation_fitted = fitted.error;
-    const bool better = !(fitted.error >= best.error);  // without validation tokens: the fit
-    if (!better) {
-      best.outcome = fitted.outcome;
-      best.outcome.shrink = 0;
-    } else {
-      best = std::move(fitted);
-    }
-  }
-  if (errors.validation_identity < best.error) {
-    best.table = identity;
-    best.outcome.shrink = 0;
-  }
-  const std::vector<float> test_rows = GatherRows(head_, split_.test);
-  const auto test_error = [&](const HeadTable& table) {
-    return test_rows.empty() ? std::numeric_limits<double>::quiet_NaN()
-                             : MeasureDistortion(codec_, table, View(test_rows, head_.channels), {}).nmse();
+HeadErrors HeadCalibration::MeasureErrors(const HeadTable& chosen, const HeadTable& fitted) const {
+  const auto nmse = [&](const std::vector<float>& rows, const HeadTable& table) {
+    if (rows.empty()) return std::numeric_limits<double>::quiet_NaN();
+    return MeasureDistortion(codec_, table, View(rows, head_.channels), {}).nmse();
   };
-  errors.test_hadamard = test_error(hadamard);
-  errors.test_chosen = test_error(best.table);
-  best.outcome.errors = errors;
+  HeadTable hadamard = chosen;
+  hadamard.chosen = Chosen::kHadamard;
+  hadamard.transform = {.head_dim = head_.channels, .hadamard = true, .offset = offset_};
+  HeadTable identity = chosen;
+  identity.chosen = Chosen::kIdentity;
+  HeadErrors errors;
+  errors.validation_identity = nmse(validation_rows_, identity);
+  errors.validation_hadamard = nmse(validation_rows_, hadamard);
+  errors.validation_fitted =
+      start_.empty() ? std::numeric_limits<double>::quiet_NaN() : nmse(validation_rows_, fitted);
+  errors.test_hadamard = nmse(test_rows_, hadamard);
+  errors.test_chosen = nmse(test_rows_, chosen);
+  return errors;
+}
+
+HeadCalibration::Result HeadCalibration::Finish() {
+  const bool start_is_identity = !side_.ResolvedHadamard() && side_.rotation != Family::kButterfly;
+  const HeadTable start = WithStages(start_, start_is_identity ? Chosen::kIdentity : Chosen::kHadamard);
+  Candidate best;
+  if (start_.empty()) {
+    best.outcome.objective = plans_.front().objective;
+    best.table = judge_->WithRounding(start, rounding_, side_);
+    best.score = judge_->Score(best.table, best.outcome.objective);
+  } else {
+    best = BestFitted();
+  }
+  const HeadTable fitted = best.table;
+  // Plain Hadamard and identity, stored with the same rounding; a choice of theirs picks its own.
+  const auto consider = [&](const HeadTable& plain) {
+    HeadTable other = fitted;
+    other.chosen = plain.chosen;
+    other.transform = plain.transform;
+    const double score = judge_->Score(other, best.outcome.objective);
+    if (!(score <= best.score)) return;  // without validation tokens: the fit
+    best.table = judge_->WithRounding(plain, rounding_, side_);
+    best.score = score;
+    best.outcome.shrink = 0;
+  };
+  if (!start_.empty()) consider(start);
+  if (!start_is_identity) consider(WithStages(start_, Chosen::kIdentity));
+  best.outcome.errors = MeasureErrors(best.table, fitted);
   return {std::move(best.table), best.outcome};
 }
 

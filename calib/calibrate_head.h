@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "calib/fit_head.h"
 #include "calib/fit_options.h"
+#include "calib/head_judge.h"
+#include "calib/layer_attention.h"
 #include "lib/activations.h"
 #include "lib/rotation_table.h"
 
@@ -14,15 +16,24 @@ namespace so4cal {
 // The map that a fit of this family starts from: no offset.
 HeadTransform StartTransform(const SideOptions& side, int head_dim);
 
+// What is calibrated: one head of one side. Everything is kept by reference.
+struct HeadInput {
+  Side side = Side::kKey;
+  HeadView head;  // all tokens
+  int kv_head = 0, num_kv_heads = 1;
+  const LayerAttention* attention = nullptr;  // may be absent
+};
+
 // One head from activations to a row of the table, in three steps so that a scheduler can spread them:
 // construct, FitPart for every part (in any order, in parallel), Finish.
 class HeadCalibration {
  public:
-  // `head`: all tokens, kept by reference. `split`: token ranges over all files.
-  HeadCalibration(const HeadView& head, const TokenSplit& split, const SideOptions& side, int max_iterations);
+  // `split`: token ranges over all files. Throws Error for options that need what the dump lacks.
+  HeadCalibration(const HeadInput& input, const TokenSplit& split, const SideOptions& side,
+                  int max_iterations);
 
   // Independent problems: one per loss to try, times one per quantization block where nothing couples them.
-  int num_parts() const { return static_cast<int>(losses_.size()) * num_slices_; }
+  int num_parts() const { return static_cast<int>(fits_.size()); }
   void FitPart(int part);
 
   struct Result {
@@ -34,30 +45,38 @@ class HeadCalibration {
   Result Finish();
 
  private:
+  // One loss to minimize, over `num_slices` independent parts.
+  struct Plan {
+    Objective objective;
+    LossKind loss;
+    int num_slices, first_part;
+  };
   struct Candidate {
     HeadTable table;
     HeadOutcome outcome;
-    double error = 0;  // validation NMSE
+    double score = 0;  // of the judge
   };
-  Candidate FittedCandidate(std::size_t loss) const;
+  void AddPlan(Objective objective, LossKind loss);
+  const Plan& PlanOf(int part) const;
+  std::unique_ptr<RotationLoss> MakeLoss(const Plan& plan, const StageShape& shape, int first_channel) const;
+  HeadTable WithStages(std::vector<Stage> stages, Chosen chosen) const;
+  Candidate FittedCandidate(const Plan& plan) const;
   Candidate BestFitted() const;
-  HeadTransform TransformWith(
-      std::vector<Stage> stages) const;  // the side's Hadamard flag, the head's offset
-  double ValidationError(const HeadTable& table) const;
+  HeadErrors MeasureErrors(const HeadTable& chosen, const HeadTable& fitted) const;
 
   HeadView head_;
-  const TokenSplit& split_;
   const SideOptions& side_;
   int max_iterations_;
   CodecSpec codec_;
-  std::vector<LossKind> losses_;  // to try
+  Rounding rounding_;  // resolved
   std::vector<Stage> start_;
   std::vector<float> offset_;      // empty without one
   std::vector<float> start_rows_;  // fit tokens after offset and Hadamard transform, [token][channel]
-  std::vector<float> validation_rows_;
-  int slice_channels_ = 0;  // channels of one independent problem
-  int num_slices_ = 1;
-  std::vector<StagesFit> fits_;  // [loss][slice]
+  std::vector<float> validation_rows_, test_rows_;
+  Metric metric_;  // empty when the dump has none for this side
+  std::optional<HeadJudge> judge_;
+  std::vector<Plan> plans_;
+  std::vector<StagesFit> fits_;  // one per part
 };
 
 }  // namespace so4cal

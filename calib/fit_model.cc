@@ -65,7 +65,9 @@ void FitSide(SideWork& work, const TokenSplit& split, const FitOptions& options,
   std::vector<std::pair<std::size_t, int>> parts;  // (head, part)
   for (std::size_t h = 0; h < num_heads; ++h) {
     if (std::ranges::count(work.input.constant_heads, static_cast<int>(h)) != 0) continue;
-    heads[h].emplace(x.head(static_cast<int>(h)), split, side, options.max_iterations);
+    const HeadInput input{work.side, x.head(static_cast<int>(h)), static_cast<int>(h), x.num_heads,
+                          work.input.attention.get()};
+    heads[h].emplace(input, split, side, options.max_iterations);
     for (int p = 0; p < heads[h]->num_parts(); ++p) parts.emplace_back(h, p);
   }
   tbb::parallel_for(std::size_t{0}, parts.size(), [&](std::size_t i) {
@@ -82,7 +84,7 @@ void FitSide(SideWork& work, const TokenSplit& split, const FitOptions& options,
     work.table.outcomes[h] = r.outcome;
     progress.HeadDone();
   });
-  work.input.activations.values = {};
+  work.input = {};
 }
 
 // What the summary of a fit counts, per layer.
@@ -91,6 +93,8 @@ void CountOutcomes(LayerTable& layer, Side s) {
   for (std::size_t h = 0; h < side.heads.size(); ++h) {
     const std::string prefix = std::string(SideName(s)) + "_";
     layer.counts[prefix + std::string(NameOf(ChosenNames(), side.heads[h].chosen))] += 1;
+    layer.counts[prefix + "rounding_" + std::string(NameOf(Roundings(), side.heads[h].rounding))] += 1;
+    layer.counts[prefix + "objective_" + std::string(NameOf(Objectives(), side.outcomes[h].objective))] += 1;
     if (side.outcomes[h].converged == 0) layer.counts[prefix + "not_converged"] += 1;
     if (side.heads[h].chosen == Chosen::kFitted && side.outcomes[h].shrink < 1)
       layer.counts[prefix + "shrunk"] += 1;

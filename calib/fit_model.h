@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "calib/fit_options.h"
+#include "calib/layer_attention.h"
 #include "lib/activations.h"
 #include "lib/rotation_table.h"
 
@@ -17,6 +19,8 @@ namespace so4cal {
 struct SideInput {
   Activations activations;          // all tokens of all files
   std::vector<int> constant_heads;  // identity, counted; see --allow-constant-heads
+  // What the dump says of this layer's attention; may be absent.
+  std::shared_ptr<const LayerAttention> attention;
 };
 
 struct FitProgress {

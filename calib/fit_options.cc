@@ -24,6 +24,20 @@ constexpr Named<LossChoice> kLossChoices[] = {
     {LossChoice::kExact, "exact", "the rounding error itself"},
 };
 
+constexpr Named<ObjectiveChoice> kObjectiveChoices[] = {
+    {ObjectiveChoice::kAuto, "auto", "logit or output where the dump allows and validation agrees, else mse"},
+    {ObjectiveChoice::kMse, "mse", "reconstruction"},
+    {ObjectiveChoice::kLogit, "logit", "attention logits (keys; needs queries)"},
+    {ObjectiveChoice::kOutput, "output", "attention output (values; needs w_o)"},
+};
+constexpr Named<RoundingChoice> kRoundingChoices[] = {
+    {RoundingChoice::kAuto, "auto", "refined for keys where the dump has queries, else nearest"},
+    {RoundingChoice::kNearest, "nearest", "each coordinate to its nearest level"},
+    {RoundingChoice::kFeedback, "feedback",
+     "errors are pushed on to later coordinates under the head's metric"},
+    {RoundingChoice::kRefined, "refined", "feedback, then rounds of joint scales and coordinate sweeps"},
+};
+
 SideOptions SeedSide() {
   SideOptions side;
   side.block = 32;
@@ -32,6 +46,8 @@ SideOptions SeedSide() {
   side.rotation = Family::kSo4;
   side.offset = OffsetRule::kNone;
   side.loss = LossChoice::kAuto;
+  side.objective = ObjectiveChoice::kMse;
+  side.rounding = RoundingChoice::kNearest;
   return side;
 }
 
@@ -46,6 +62,8 @@ FitOptions WithSides(const SideOptions& side) {
 std::span<const Named<HadamardChoice>> HadamardChoices() { return kHadamardChoices; }
 std::span<const Named<OffsetRule>> OffsetRules() { return kOffsetRules; }
 std::span<const Named<LossChoice>> LossChoices() { return kLossChoices; }
+std::span<const Named<ObjectiveChoice>> ObjectiveChoices() { return kObjectiveChoices; }
+std::span<const Named<RoundingChoice>> RoundingChoices() { return kRoundingChoices; }
 
 void SideOptions::Check() const {
   if (!(bits >= 2 && bits <= 4))
@@ -58,12 +76,10 @@ void SideOptions::Check() const {
     throw UsageError(
         "--hadamard on with --rotation butterfly: a butterfly starts as a Hadamard transform; "
         "expected --hadamard auto or off, or --rotation so4");
-  if (objective != Objective::kMse)
-    throw UsageError("--objective " + std::string(NameOf(Objectives(), objective)) +
-                     " is not in this version: expected mse");
-  if (rounding != Rounding::kNearest)
-    throw UsageError("--rounding " + std::string(NameOf(Roundings(), rounding)) +
-                     " can't be fitted by this version: expected nearest");
+  if (damping && !(*damping >= 0 && *damping <= 10))
+    throw UsageError("--damping is " + std::to_string(*damping) + ", expected 0 to 10, or auto");
+  if (rounds && !(*rounds >= 0 && *rounds <= 16))
+    throw UsageError("--rounds is " + std::to_string(*rounds) + ", expected 0 to 16, or auto");
 }
 
 CodecSpec SideOptions::Codec(int head_dim) const {
@@ -88,6 +104,10 @@ bool SideOptions::ResolvedHadamard() const {
 
 void FitOptions::Check() const {
   for (const SideOptions& side : sides) side.Check();
+  if (sides[static_cast<std::size_t>(Side::kKey)].objective == ObjectiveChoice::kOutput)
+    throw UsageError("--objective output is for values: expected auto, mse or logit for keys");
+  if (sides[static_cast<std::size_t>(Side::kValue)].objective == ObjectiveChoice::kLogit)
+    throw UsageError("--objective logit is for keys: expected auto, mse or output for values");
   split.Check();
   if (!(max_iterations >= 1 && max_iterations <= 10000))
     throw UsageError("--max-iterations is " + std::to_string(max_iterations) + ", expected 1 to 10000");

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -15,10 +16,14 @@ namespace so4cal {
 enum class HadamardChoice { kAuto, kOn, kOff };
 enum class OffsetRule { kNone, kMean };
 enum class LossChoice { kAuto, kExpected, kExact };
+enum class ObjectiveChoice { kAuto, kMse, kLogit, kOutput };
+enum class RoundingChoice { kAuto, kNearest, kFeedback, kRefined };
 
-std::span<const Named<HadamardChoice>> HadamardChoices();  // auto, on, off
-std::span<const Named<OffsetRule>> OffsetRules();          // none, mean
-std::span<const Named<LossChoice>> LossChoices();          // auto, expected, exact
+std::span<const Named<HadamardChoice>> HadamardChoices();    // auto, on, off
+std::span<const Named<OffsetRule>> OffsetRules();            // none, mean
+std::span<const Named<LossChoice>> LossChoices();            // auto, expected, exact
+std::span<const Named<ObjectiveChoice>> ObjectiveChoices();  // auto, mse, logit, output
+std::span<const Named<RoundingChoice>> RoundingChoices();    // auto, nearest, feedback, refined
 
 // What is fitted and stored on one side. Defaults: the preset `best`.
 struct SideOptions {
@@ -30,8 +35,16 @@ struct SideOptions {
   HadamardChoice hadamard = HadamardChoice::kAuto;  // auto: off for a butterfly, on for every other family
   OffsetRule offset = OffsetRule::kMean;
   LossChoice loss = LossChoice::kExpected;  // auto: both, validation decides per head
-  Objective objective = Objective::kMse;
-  Rounding rounding = Rounding::kNearest;
+  // auto: keys `logit` where the dump has queries, else `mse`; values `mse`, or `output` where validation
+  // prefers it.
+  ObjectiveChoice objective = ObjectiveChoice::kAuto;
+  // auto: keys `refined` where the dump has queries, else `nearest`; values `nearest`.
+  RoundingChoice rounding = RoundingChoice::kAuto;
+  // Of feedback and refined rounding, relative to the mean diagonal of the metric. [0, 10]; absent:
+  // validation chooses per head by attention KL.
+  std::optional<double> damping;
+  // Rounds of refinement, [0, 16]; absent: validation chooses.
+  std::optional<int> rounds;
 
   void Check() const;  // throws UsageError that names the option
   // The codec for heads of this size. Throws Error when the block does not divide head_dim.

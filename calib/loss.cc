@@ -45,6 +45,7 @@ TokenLoss<T>::TokenLoss(const StageShape& shape, LossKind kind, const CodecSpec&
   matrices_.resize(shape.num_matrix_entries());
   workspace_.resize(TokenLossWorkspace(shape.channels, shape.strides.size()));
   block_sums_.resize(channels / static_cast<std::size_t>(codec.block));
+  weights_.resize(block_sums_.size());
   for (const T v : tiles_) energy_ += static_cast<double>(v) * static_cast<double>(v);
   if (energy_ == 0) energy_ = 1;
   data_ = {.channels = shape.channels,
@@ -67,6 +68,18 @@ double TokenLoss<T>::Evaluate(std::span<const double> matrices, std::span<double
   EvaluateTokenLoss(data_, matrices_, workspace_, gradient, block_sums_);
   for (double& v : gradient) v /= energy_;
   return std::accumulate(block_sums_.begin(), block_sums_.end(), 0.0) / energy_;
+}
+
+template <class T>
+std::span<const double> TokenLoss<T>::EvaluateWeighted(std::span<const double> matrices,
+                                                       std::span<double> gradient,
+                                                       std::span<const double> weights) {
+  std::ranges::transform(matrices, matrices_.begin(), [](double v) { return static_cast<T>(v); });
+  std::ranges::transform(weights, weights_.begin(), [](double v) { return static_cast<T>(v); });
+  TokenLossData<T> data = data_;
+  data.block_weights = weights_;
+  EvaluateTokenLoss(data, matrices_, workspace_, gradient, block_sums_);
+  return block_sums_;
 }
 
 template class TokenLoss<float>;

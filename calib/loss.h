@@ -25,6 +25,8 @@ class RotationLoss {
  public:
   explicit RotationLoss(StageShape shape) : shape_(std::move(shape)) {}
   virtual ~RotationLoss() = default;
+  RotationLoss(const RotationLoss&) = delete;  // losses keep spans into themselves
+  RotationLoss& operator=(const RotationLoss&) = delete;
   const StageShape& shape() const { return shape_; }
 
   // The loss, relative to the energy of its tokens. gradient: dE/d matrices, overwritten; empty to skip it.
@@ -45,9 +47,14 @@ class TokenLoss final : public RotationLoss {
 
   double Evaluate(std::span<const double> matrices, std::span<double> gradient) override;
 
+  // The sums of every quantization block over all tokens, not divided by the energy, and the gradient of
+  // sum_b weights_b sums_b. Valid until the next call.
+  std::span<const double> EvaluateWeighted(std::span<const double> matrices, std::span<double> gradient,
+                                           std::span<const double> weights);
+
  private:
   std::vector<T> tiles_, levels_, midpoints_, mse_ratios_;
-  std::vector<T> matrices_, workspace_;
+  std::vector<T> matrices_, workspace_, weights_;
   std::vector<double> block_sums_;
   TokenLossData<T> data_;
   double energy_ = 0;

@@ -36,19 +36,6 @@ void MakeNearest(HeadTable& table) {
   table.metric.clear();
 }
 
-// Tokens through encoder and decoder, raw frame, [token][channel].
-std::vector<float> RoundTrip(const CodecSpec& spec, const HeadTable& table, const HeadView& tokens) {
-  const HeadCodec codec(spec, table);
-  std::vector<std::uint8_t> rows(tokens.num_tokens * spec.row_bytes());
-  std::vector<float> decoded(tokens.num_tokens * static_cast<std::size_t>(spec.head_dim));
-  RowStatus status = codec.Encode(tokens, rows);
-  if (status.ok()) status = codec.Decode(rows, decoded);
-  if (!status.ok())
-    throw Error("token " + std::to_string(status.row) + ", channel " + std::to_string(status.channel) +
-                " of the tokens measured can't be stored: " + RowErrorText(status.error));
-  return decoded;
-}
-
 std::span<const float> Row(const std::vector<float>& rows, std::size_t t, int channels) {
   const auto c = static_cast<std::size_t>(channels);
   return {rows.data() + t * c, c};
@@ -82,6 +69,18 @@ double ShareBelow(const std::vector<double>& values, const std::vector<double>& 
 }
 
 }  // namespace
+
+std::vector<float> RoundTrip(const CodecSpec& spec, const HeadTable& table, const HeadView& tokens) {
+  const HeadCodec codec(spec, table);
+  std::vector<std::uint8_t> rows(tokens.num_tokens * spec.row_bytes());
+  std::vector<float> decoded(tokens.num_tokens * static_cast<std::size_t>(spec.head_dim));
+  RowStatus status = codec.Encode(tokens, rows);
+  if (status.ok()) status = codec.Decode(rows, decoded);
+  if (!status.ok())
+    throw Error("token " + std::to_string(status.row) + ", channel " + std::to_string(status.channel) +
+                " of the tokens measured can't be stored: " + RowErrorText(status.error));
+  return decoded;
+}
 
 std::span<const Named<Baseline>> Baselines() { return kBaselines; }
 

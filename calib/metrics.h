@@ -41,6 +41,10 @@ struct BaselineError {
 std::vector<BaselineError> MeasureBaselines(const SideTable& side, int head, const HeadView& tokens,
                                             std::span<const float> fit_mean);
 
+// Tokens of one head through encoder and decoder: [token][channel], raw frame. Throws Error when a token is
+// not encodable.
+std::vector<float> RoundTrip(const CodecSpec& codec, const HeadTable& table, const HeadView& tokens);
+
 // Error of one head stored with `table`.
 Distortion MeasureDistortion(const CodecSpec& codec, const HeadTable& table, const HeadView& tokens,
                              std::span<const float> fit_mean);

@@ -27,7 +27,7 @@ TokenSplit ThreeParts() { return {{{0, 700}}, {{700, 850}}, {{850, 1000}}}; }
 
 HeadCalibration::Result Calibrate(const std::vector<float>& rows, const TokenSplit& split,
                                   const SideOptions& side) {
-  HeadCalibration head({rows.data(), kTokens, kHeadDim, kHeadDim}, split, side, 100);
+  HeadCalibration head({.head = {rows.data(), kTokens, kHeadDim, kHeadDim}}, split, side, 100);
   for (int p = 0; p < head.num_parts(); ++p) head.FitPart(p);
   return head.Finish();
 }
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
 TEST(HeadCalibration, PartsAreQuantizationBlocksForOneStage) {
   SideOptions side;
   const std::vector<float> rows = Activations64(53);
-  const HeadView view{rows.data(), kTokens, kHeadDim, kHeadDim};
+  const HeadInput view{.head = {rows.data(), kTokens, kHeadDim, kHeadDim}};
   const TokenSplit split = ThreeParts();
   EXPECT_EQ(HeadCalibration(view, split, side, 1).num_parts(), 1);  // a butterfly couples all blocks
   side.rotation = Family::kSo4;
