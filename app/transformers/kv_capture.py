@@ -41,6 +41,7 @@ class AttentionCall:
 
 
 Observer = Callable[[AttentionCall], None]
+Rewrite = Callable[[int, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]  # layer, k, v -> k, v
 
 
 def _needs_eager(model: Any) -> bool:
@@ -70,30 +71,42 @@ def _describe(module: torch.nn.Module, q: torch.Tensor, options: dict[str, Any])
     }
 
 
-def _capturing_attention(observer: Observer, eager: bool) -> Callable[..., Any]:
+def _check_causal(module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor) -> int:
+    """The layer's number. Raises InputError for attention that a cache over one whole sequence doesn't describe."""
+    layer = getattr(module, "layer_idx", None)
+    if layer is None:
+        raise InputError(f"{type(module).__name__}: the attention module does not know its layer (no layer_idx)")
+    if q.shape[-2] != k.shape[-2] or getattr(module, "is_cross_attention", False):
+        raise InputError(f"layer {layer}: cross-attention ({q.shape[-2]} queries, {k.shape[-2]} keys) has no dump")
+    if not getattr(module, "is_causal", True):
+        raise InputError(f"layer {layer}: attention is not causal, so it keeps no KV cache")
+    return int(layer)
+
+
+def _own_attention(observer: Observer | None, rewrite: Rewrite | None, eager: bool) -> Callable[..., Any]:
     def attention(
         module: torch.nn.Module, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, **options: Any
     ) -> Any:
-        layer = getattr(module, "layer_idx", None)
-        if layer is None:
-            raise InputError(f"{type(module).__name__}: the attention module does not know its layer (no layer_idx)")
-        if q.shape[-2] != k.shape[-2] or getattr(module, "is_cross_attention", False):
-            raise InputError(f"layer {layer}: cross-attention ({q.shape[-2]} queries, {k.shape[-2]} keys) has no dump")
-        if not getattr(module, "is_causal", True):
-            raise InputError(f"layer {layer}: attention is not causal, so it keeps no KV cache")
+        layer = _check_causal(module, q, k)
+        if rewrite is not None:
+            k, v = rewrite(layer, k, v)
         function = _eager_attention(module) if eager else sdpa_attention_forward
         result = function(module, q, k, v, mask, **options)
-        observer(AttentionCall(layer, module, q[0], k[0], v[0], result[0][0], **_describe(module, q, options)))
+        if observer is not None:
+            observer(AttentionCall(layer, module, q[0], k[0], v[0], result[0][0], **_describe(module, q, options)))
         return result
 
     return attention
 
 
 @contextmanager
-def observed_attention(model: Any, observer: Observer) -> Iterator[None]:
-    """While this is open, every attention layer of `model` reports to `observer`. Raises InputError when it cannot."""
+def observed_attention(
+    model: Any, observer: Observer | None = None, rewrite: Rewrite | None = None
+) -> Iterator[None]:
+    """While this is open, every attention layer of `model` reports to `observer`, and attends to the keys and values
+    that `rewrite` makes of its own. Raises InputError when it cannot."""
     eager = _needs_eager(model)
-    AttentionInterface.register(NAME, _capturing_attention(observer, eager))
+    AttentionInterface.register(NAME, _own_attention(observer, rewrite, eager))
     AttentionMaskInterface.register(NAME, eager_mask if eager else sdpa_mask)
     previous = model.config._attn_implementation
     try:
