@@ -80,7 +80,7 @@ std::shared_ptr<const LayerAttention> ReadLayerAttention(const KvDump& dump, int
   attention->skip_tokens = skip_tokens;
   attention->softmax_scale = info.softmax_scale;
   attention->sliding_window = info.sliding_window;
-  attention->plain_softmax = !info.softmax_sink;
+  attention->plain_softmax = !info.softmax_sink && !info.logit_softcap;
   if (side == Side::kKey) {
     if (std::optional<Queries> queries = dump.ReadQueries(layer)) {
       attention->queries = std::move(queries->rows);

@@ -18,18 +18,6 @@ namespace {
 // Damping of the metric inside the fit, where validation has not chosen one yet.
 constexpr double kFitDamping = 0.01;
 
-std::vector<LossKind> LossesToTry(LossChoice choice) {
-  switch (choice) {
-    case LossChoice::kExpected:
-      return {LossKind::kExpected};
-    case LossChoice::kExact:
-      return {LossKind::kExact};
-    case LossChoice::kAuto:
-      break;
-  }
-  return {LossKind::kExpected, LossKind::kExact};
-}
-
 std::vector<Stage> StartStages(Family family, int head_dim) {
   constexpr int kOneStage[] = {1};
   if (family == Family::kNone) return {};
@@ -121,23 +109,25 @@ HeadCalibration::HeadCalibration(const HeadInput& input, const TokenSplit& split
   if (side.offset == OffsetRule::kMean) offset_ = ChannelMean(View(start_rows_, head_.channels));
   HeadCodec(codec_, WithStages({}, Chosen::kHadamard)).Rotate(start_rows_);
   for (const Objective objective : ResolveObjectives(input, side.objective, metric_)) {
-    if (objective != Objective::kMse) AddPlan(objective, LossKind::kExpected);
-    if (objective == Objective::kMse)
-      for (const LossKind loss : LossesToTry(side.loss)) AddPlan(objective, loss);
+    const bool exact_only = objective == Objective::kMse && side.loss == LossChoice::kExact;
+    AddPlan(objective, exact_only ? LossKind::kExact : LossKind::kExpected, false);
+    if (objective == Objective::kMse && side.loss == LossChoice::kAuto)
+      AddPlan(objective, LossKind::kExact, true);
   }
 }
 
-void HeadCalibration::AddPlan(Objective objective, LossKind loss) {
+void HeadCalibration::AddPlan(Objective objective, LossKind loss, bool polish) {
   // Blocks of one stage of stride 1 meet others only inside a quantization block, unless a metric couples
   // all.
   const bool separable = objective == Objective::kMse && start_.size() == 1 && start_[0].stride == 1;
   const int num_slices = separable ? head_.channels / std::lcm(codec_.block, 4) : 1;
-  plans_.push_back({objective, loss, num_slices, num_parts()});
+  plans_.push_back({objective, loss, num_slices, num_parts(), polish});
   if (!start_.empty()) fits_.resize(fits_.size() + static_cast<std::size_t>(num_slices));
 }
 
-const HeadCalibration::Plan& HeadCalibration::PlanOf(int part) const {
-  return *std::find_if(plans_.rbegin(), plans_.rend(), [&](const Plan& p) { return p.first_part <= part; });
+std::size_t HeadCalibration::PlanOf(int part) const {
+  const auto after = std::ranges::find_if(plans_, [&](const Plan& p) { return p.first_part > part; });
+  return static_cast<std::size_t>(after - plans_.begin()) - 1;
 }
 
 std::unique_ptr<RotationLoss> HeadCalibration::MakeLoss(const Plan& plan, const StageShape& shape,
@@ -153,19 +143,27 @@ std::unique_ptr<RotationLoss> HeadCalibration::MakeLoss(const Plan& plan, const 
 }
 
 void HeadCalibration::FitPart(int part) {
-  const Plan& plan = PlanOf(part);
+  const std::size_t plan = PlanOf(part);
+  if (plans_[plan].polish) return;  // done with the part that it starts from
+  FitSlice(plan, part - plans_[plan].first_part);
+  if (plan + 1 < plans_.size() && plans_[plan + 1].polish) FitSlice(plan + 1, part - plans_[plan].first_part);
+}
+
+void HeadCalibration::FitSlice(std::size_t index, int slice) {
+  const Plan& plan = plans_[index];
+  const auto part = static_cast<std::size_t>(plan.first_part + slice);
   const int channels = head_.channels / plan.num_slices;
-  const int first_channel = (part - plan.first_part) * channels;
   StageShape shape{.channels = channels, .strides = {}};
   std::vector<Stage> start = start_;
   for (Stage& s : start) {
     shape.strides.push_back(s.stride);
     if (plan.num_slices == 1) continue;
-    const auto first = s.blocks.begin() + first_channel / 4;
+    const auto first = s.blocks.begin() + slice * channels / 4;
     s.blocks = std::vector<So4>(first, first + channels / 4);
   }
-  const auto loss = MakeLoss(plan, shape, first_channel);
-  fits_[static_cast<std::size_t>(part)] = FitStages(*loss, side_.rotation, start, max_iterations_);
+  if (plan.polish) start = fits_[part - static_cast<std::size_t>(plan.num_slices)].stages;
+  const auto loss = MakeLoss(plan, shape, slice * channels);
+  fits_[part] = FitStages(*loss, side_.rotation, start, max_iterations_);
 }
 
 // The side's Hadamard flag and the head's offset, with these stages.

@@ -50,14 +50,16 @@ class HeadCalibration {
     Objective objective;
     LossKind loss;
     int num_slices, first_part;
+    bool polish;  // starts where the plan before it ends, part by part
   };
   struct Candidate {
     HeadTable table;
     HeadOutcome outcome;
     double score = 0;  // of the judge
   };
-  void AddPlan(Objective objective, LossKind loss);
-  const Plan& PlanOf(int part) const;
+  void AddPlan(Objective objective, LossKind loss, bool polish);
+  std::size_t PlanOf(int part) const;  // index
+  void FitSlice(std::size_t plan, int slice);
   std::unique_ptr<RotationLoss> MakeLoss(const Plan& plan, const StageShape& shape, int first_channel) const;
   HeadTable WithStages(std::vector<Stage> stages, Chosen chosen) const;
   Candidate FittedCandidate(const Plan& plan) const;

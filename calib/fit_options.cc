@@ -19,7 +19,7 @@ constexpr Named<OffsetRule> kOffsetRules[] = {
     {OffsetRule::kMean, "mean", "subtract the mean of the fit tokens"},
 };
 constexpr Named<LossChoice> kLossChoices[] = {
-    {LossChoice::kAuto, "auto", "fit both ways, validation tokens decide per head"},
+    {LossChoice::kAuto, "auto", "expected, then exact from its optimum; validation tokens decide per head"},
     {LossChoice::kExpected, "expected", "expected rounding noise of the block scales"},
     {LossChoice::kExact, "exact", "the rounding error itself"},
 };

@@ -34,7 +34,7 @@ struct SideOptions {
   Family rotation = Family::kButterfly;             // not kDense
   HadamardChoice hadamard = HadamardChoice::kAuto;  // auto: off for a butterfly, on for every other family
   OffsetRule offset = OffsetRule::kMean;
-  LossChoice loss = LossChoice::kExpected;  // auto: both, validation decides per head
+  LossChoice loss = LossChoice::kAuto;  // of objective mse; the others have an expected loss only
   // auto: keys `logit` where the dump has queries, else `mse`; values `mse`, or `output` where validation
   // prefers it.
   ObjectiveChoice objective = ObjectiveChoice::kAuto;

@@ -69,6 +69,7 @@ TEST(HeadCalibration, PartsAreQuantizationBlocksForOneStage) {
   const std::vector<float> rows = Activations64(53);
   const HeadInput view{.head = {rows.data(), kTokens, kHeadDim, kHeadDim}};
   const TokenSplit split = ThreeParts();
+  side.loss = LossChoice::kExpected;
   EXPECT_EQ(HeadCalibration(view, split, side, 1).num_parts(), 1);  // a butterfly couples all blocks
   side.rotation = Family::kSo4;
   EXPECT_EQ(HeadCalibration(view, split, side, 1).num_parts(), 2);

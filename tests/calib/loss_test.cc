@@ -92,11 +92,12 @@ TEST_P(EveryLoss, GradientAgreesWithCentralDifferences) {
   EXPECT_GT(checked, at.size() * 8 / 10);
 }
 
-// f32 sums of 64-channel rows: 1e-4 of the value leaves room for a code that flips between the precisions.
+// 1e-4: f32 rounding of sums over 64 channels. With 20 tokens (1,280 values) and differences of 1e-7 between
+// the precisions no code lies on the other side of a boundary; with many more some would.
 TEST_P(EveryLoss, F32AgreesWithDoubleOnEveryTarget) {
   const Case& c = GetParam();
   const StageShape shape{kHeadDim, c.strides};
-  const std::vector<float> rows = Rows(200, 23);
+  const std::vector<float> rows = Rows(20, 23);
   TokenLoss<double> reference(shape, c.kind, Spec(c), rows, kHeadDim, 0);
   const std::vector<double> at = Matrices(shape, 24);
   std::vector<double> want(at.size()), got(at.size());
@@ -107,8 +108,7 @@ TEST_P(EveryLoss, F32AgreesWithDoubleOnEveryTarget) {
     EXPECT_NEAR(loss.Evaluate(at, got), value, 1e-4 * value);
     double worst = 0;
     for (std::size_t i = 0; i < at.size(); ++i) worst = std::max(worst, std::abs(got[i] - want[i]));
-    // A flipped code moves one token's share of the gradient: 1/200 of it is allowed to jump by a level.
-    EXPECT_LT(worst, (c.kind == LossKind::kExpected ? 1e-4 : 5e-3) * largest);
+    EXPECT_LT(worst, 1e-4 * largest);
   });
 }
 

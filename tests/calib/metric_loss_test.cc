@@ -117,8 +117,7 @@ TEST_P(EveryRule, ValueIsTheFormula) {
   if (GetParam() == Rounding::kFeedback) costs = FactorMetric(mz, kHeadDim).pivots;
   for (std::size_t i = costs.size(); i < kHeadDim; ++i) costs.push_back(mz[i * kHeadDim + i]);
   double want = 0;
-  for (std::size_t i = 0; i < kHeadDim; ++i)
-    want += s2[i / 32] / 12 * costs[i] / energy;
+  for (std::size_t i = 0; i < kHeadDim; ++i) want += s2[i / 32] / 12 * costs[i] / energy;
   EXPECT_NEAR(loss.Evaluate(Matrices(t.stages), {}), want, 1e-5 * want);  // f32 sums and metric
 }
 
