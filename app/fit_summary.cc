@@ -106,10 +106,17 @@ std::string ErrorLine(const RotationTable& table) {
     if (std::isfinite(ratio) && ratio > 0) ratios[static_cast<std::size_t>(which)].push_back(ratio);
   });
   if (ratios[0].empty() && ratios[1].empty()) return "test NMSE    not measured: no test tokens\n";
-  return fmt::format(
+  std::string line = fmt::format(
       "test NMSE    k {:.3f}, v {:.3f} times that of Hadamard with the same offset (geometric mean over {} + "
       "{} heads)\n",
       GeometricMean(ratios[0]), GeometricMean(ratios[1]), ratios[0].size(), ratios[1].size());
+  bool weighted = false;
+  ForEachHead(table, [&](const SideTable& side, Side, std::size_t h) {
+    weighted |= side.outcomes[h].objective != Objective::kMse;
+  });
+  if (weighted)
+    line += "             heads fitted for logit or output are judged by those errors: see 'so4cal report'\n";
+  return line;
 }
 
 std::string StoredLine(const RotationTable& table) {
