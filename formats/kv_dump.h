@@ -50,7 +50,7 @@ struct LayerInfo {
   bool has_q_positions = false, has_q_moment = false, has_w_o = false;
   double softmax_scale = 0;  // attribute, or 1/sqrt(D)
   std::optional<std::int64_t> sliding_window;
-  bool softmax_sink = false;  // learned sink logits: value offsets are not exact there
+  bool softmax_sink = false;            // learned sink logits: value offsets are not exact there
   std::optional<double> logit_softcap;  // c: the model's logits are c tanh(logit / c)
 };
 

@@ -28,7 +28,7 @@ class MainJobTest(CliTest):
         table = self.folder / "table.so4.h5"
         summary = self.assert_done("fit", SAMPLE, "-o", table)
         for words in ["fell back ", "solver ", "dropped at sequence starts", "times that of Hadamard with the same offset",
-                      "objective mse and rounding nearest", f"wrote        {table} ({table.stat().st_size} bytes)"]:
+                      "k: 6 logit", f"wrote        {table} ({table.stat().st_size} bytes)"]:
             self.assertIn(words, summary)
 
         text = self.assert_done("report", table, SAMPLE)
