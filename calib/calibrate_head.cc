@@ -108,7 +108,8 @@ HeadCalibration::HeadCalibration(const HeadInput& input, const TokenSplit& split
   judge_.emplace(codec_, validation_rows_, metric_, MakeKeyJudge(input, codec_, split));
   if (side.offset == OffsetRule::kMean) offset_ = ChannelMean(View(start_rows_, head_.channels));
   HeadCodec(codec_, WithStages({}, Chosen::kHadamard)).Rotate(start_rows_);
-  for (const Objective objective : ResolveObjectives(input, side.objective, metric_)) {
+  for (const Objective objective :
+       ResolveObjectives(input, side.objective, metric_, !split.validation.empty())) {
     const bool exact_only = objective == Objective::kMse && side.loss == LossChoice::kExact;
     AddPlan(objective, exact_only ? LossKind::kExact : LossKind::kExpected, false);
     if (objective == Objective::kMse && side.loss == LossChoice::kAuto)
@@ -201,7 +202,7 @@ HeadCalibration::Candidate HeadCalibration::BestFitted() const {
   for (std::size_t i = 0; i < plans_.size(); ++i) {
     Candidate c = FittedCandidate(plans_[i]);
     c.score = judge_->Score(c.table, objective);
-    if (i == 0 || c.score < best.score) best = std::move(c);
+    if (i == 0 || !(c.score >= best.score)) best = std::move(c);  // without validation tokens: the last
   }
   if (judge_->empty()) return best;
   best.score = judge_->Score(best.table, best.outcome.objective);

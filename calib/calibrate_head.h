@@ -41,7 +41,7 @@ class HeadCalibration {
     HeadOutcome outcome;
   };
   // Chooses on validation tokens between the fits, the start without a fit, and identity, and measures the
-  // choice on test tokens. Without validation tokens the first fit is used.
+  // choice on test tokens. Without validation tokens the fit is used, with --loss auto the polished one.
   Result Finish();
 
  private:

@@ -40,7 +40,7 @@ def main() -> None:
             cells = []
             for offset, codec in columns:
                 options = ["--preset", "seed", "--split", split, "--rotation", family, "--offset", offset, *CODECS[codec]]
-                options += ["--block", "32", "--loss", "expected"]
+                options += ["--block", "32"]
                 all_heads = [r for dump in dumps for r in ratios(so4cal, dump, options)]
                 mean = math.exp(sum(map(math.log, all_heads)) / len(all_heads))
                 cells.append(f"{mean:.3f} (worst {max(all_heads):.2f})")
