@@ -63,16 +63,17 @@ Rounding ResolveRounding(const HeadInput& input, RoundingChoice choice, const Me
   return choice == RoundingChoice::kFeedback ? Rounding::kFeedback : Rounding::kRefined;
 }
 
-std::vector<Objective> ResolveObjectives(const HeadInput& input, ObjectiveChoice choice,
-                                         const Metric& metric) {
+// Several: validation chooses.
+std::vector<Objective> ResolveObjectives(const HeadInput& input, ObjectiveChoice choice, const Metric& metric,
+                                         bool has_validation) {
   const Objective weighted = input.side == Side::kKey ? Objective::kLogit : Objective::kOutput;
   switch (choice) {
     case ObjectiveChoice::kMse:
       return {Objective::kMse};
     case ObjectiveChoice::kAuto:
       if (metric.empty()) return {Objective::kMse};
-      return input.side == Side::kKey ? std::vector{Objective::kLogit}
-                                      : std::vector{Objective::kMse, weighted};
+      if (input.side == Side::kKey) return {Objective::kLogit};
+      return has_validation ? std::vector{Objective::kMse, weighted} : std::vector{Objective::kMse};
     case ObjectiveChoice::kLogit:
     case ObjectiveChoice::kOutput:
       break;

@@ -27,7 +27,7 @@ TokenSplit ThreeParts() { return {{{0, 700}}, {{700, 850}}, {{850, 1000}}}; }
 
 HeadCalibration::Result Calibrate(const std::vector<float>& rows, const TokenSplit& split,
                                   const SideOptions& side) {
-  HeadCalibration head({.head = {rows.data(), kTokens, kHeadDim, kHeadDim}}, split, side, 100);
+  HeadCalibration head({.head = {rows.data(), kTokens, kHeadDim, kHeadDim}}, split, side, 25);
   for (int p = 0; p < head.num_parts(); ++p) head.FitPart(p);
   return head.Finish();
 }
