@@ -89,6 +89,7 @@ int RunFit(FitArgs& args) {
   ResolveLayers(dump, args);
 
   CatchInterrupts();
+  spdlog::info("fitting {} layers", args.job.layers.size());
   std::optional<RotationTable> table;
   double seconds = 0;
   {

@@ -38,13 +38,14 @@ class KillTest(CliTest):
     def test_interrupt(self) -> None:
         for sent in [signal.SIGINT, signal.SIGTERM]:
             with self.subTest(signal=sent):
-                # Thousands of iterations: far from done when the first layer's line comes or the signal falls.
+                # Thousands of iterations: far from done when the signal comes, right after the log says that the
+                # fit has begun.
                 process = subprocess.Popen([BINARY, "fit", SAMPLE, "-o", self.folder / "t.h5", "--max-iterations",
-                                            "10000", "--loss", "exact", "--threads", "1"], env=environment(),
+                                            "10000", "--loss", "exact", "--log-level", "info"], env=environment(),
                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                time.sleep(0.3)
+                self.assertIn("fitting", process.stderr.readline())
                 process.send_signal(sent)
-                out, err = process.communicate(timeout=60)
+                out, err = process.communicate(timeout=120)
                 self.assertEqual(process.returncode, 130, out + err)
                 self.assertIn("so4cal: interrupted", err)
                 self.assertEqual(out, "")
