@@ -71,7 +71,11 @@ std::map<std::string, std::uint64_t> TokenCountsOfLayer(const KvDump& dump, cons
   return {{kCountSinkTokens, sinks}, {kCountUnusedFitTokens, dump.num_tokens() - sinks - kept}};
 }
 
-// What the fit of one side may look at beside the side itself: queries for keys, w_o for values.
+bool NeedsAttention(const SideOptions& side) {
+  return side.objective != ObjectiveChoice::kMse || side.rounding != RoundingChoice::kNearest;
+}
+
+// What the fit of one side looks at beside the side itself: queries for keys, w_o for values.
 std::shared_ptr<const LayerAttention> ReadLayerAttention(const KvDump& dump, int layer, Side side,
                                                          std::uint64_t skip_tokens) {
   const LayerInfo& info = dump.layer(layer);
@@ -159,8 +163,9 @@ std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job,
 
   FitCallbacks fit;
   fit.read = [&](int layer, Side side) {
-    SideInput input{dump.Read(layer, side), dump.ConstantHeads(layer, side),
-                    ReadLayerAttention(dump, layer, side, job.fit.split.skip_tokens)};
+    SideInput input{dump.Read(layer, side), dump.ConstantHeads(layer, side), nullptr};
+    if (NeedsAttention(job.fit.sides[static_cast<std::size_t>(side)]))
+      input.attention = ReadLayerAttention(dump, layer, side, job.fit.split.skip_tokens);
     auto hashes = side == Side::kKey ? KeyValueHashes(dump, layer) : decltype(ReadNotes::hashes)();
     const std::lock_guard lock(mutex);
     if (side == Side::kKey) notes[layer].hashes = std::move(hashes);

@@ -165,7 +165,9 @@ void HeadCalibration::FitSlice(std::size_t index, int slice) {
   }
   if (plan.polish) start = fits_[part - static_cast<std::size_t>(plan.num_slices)].stages;
   const auto loss = MakeLoss(plan, shape, slice * channels);
-  fits_[part] = FitStages(*loss, side_.rotation, start, max_iterations_);
+  // Half as many steps: what polishing gains comes early, and each step is dearer.
+  const int iterations = plan.polish ? (max_iterations_ + 1) / 2 : max_iterations_;
+  fits_[part] = FitStages(*loss, side_.rotation, start, iterations);
 }
 
 // The side's Hadamard flag and the head's offset, with these stages.
