@@ -29,7 +29,8 @@ struct ReportFormat {
   std::string_view extension;
   std::string (*write)(const Report& report);
 };
-constexpr ReportFormat kReportFormats[] = {{".json", ReportJson}, {".csv", ReportCsv}, {".txt", ReportText}};
+constexpr ReportFormat kReportFormats[] = {
+    {".html", ReportHtml}, {".json", ReportJson}, {".csv", ReportCsv}, {".txt", ReportText}};
 
 std::string KnownExtensions() {
   std::string all;

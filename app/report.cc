@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/report.h"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <nlohmann/json.hpp>
+#include <iterator>
+#include <map>
 #include <utility>
 
-#include "app/fit_job.h"
-#include "app/parallel.h"
+#include "app/layer_list.h"
+#include "app/report_layer.h"
 #include "app/table_match.h"
+#include "calib/split.h"
 #include "formats/content_hash.h"
 
 namespace so4cal {
@@ -22,16 +22,20 @@ constexpr auto kCalibratedIndex = static_cast<std::size_t>(Baseline::kCalibrated
 // Sums of what Pool() has seen.
 class Pool {
  public:
-  void Add(const BaselineErrors& errors) {
+  // with_attention: false for the second head of a KV pair, whose attention the first one has added.
+  void Add(const HeadReport& head, bool with_attention) {
     for (std::size_t b = 0; b < kNumBaselines; ++b) {
+      const BaselineError& error = head.errors[b];
       BaselineError& sum = pooled_.errors[b];
-      const auto rows = static_cast<double>(errors[b].distortion.num_rows);
-      if (errors[b].blocks_improved)
-        sum.blocks_improved = sum.blocks_improved.value_or(0) + rows * *errors[b].blocks_improved;
-      sum.distortion.Merge(errors[b].distortion);
+      const auto rows = static_cast<double>(error.distortion.num_rows);
+      if (error.blocks_improved)
+        sum.blocks_improved = sum.blocks_improved.value_or(0) + rows * *error.blocks_improved;
+      sum.distortion.Merge(error.distortion);
+      if (with_attention) pooled_.attention.baselines[b].Merge(head.attention.baselines[b]);
     }
-    AddRatio(errors, kHadamardIndex, to_hadamard_);
-    AddRatio(errors, kHadamardOffsetIndex, to_hadamard_offset_);
+    pooled_.attention.logits_from_moment |= head.attention.logits_from_moment;
+    AddRatio(head.errors, kHadamardIndex, to_hadamard_);
+    AddRatio(head.errors, kHadamardOffsetIndex, to_hadamard_offset_);
   }
 
   PooledReport Result() const {
@@ -55,32 +59,6 @@ class Pool {
   std::vector<double> to_hadamard_, to_hadamard_offset_;
 };
 
-std::vector<float> FitMean(const HeadView& head, const HeadTable& table, std::span<const TokenRange> fit) {
-  if (fit.empty()) return table.transform.offset;  // a fit's offset is the mean of its fit tokens
-  const std::vector<float> rows = GatherRows(head, fit);
-  return ChannelMean({rows.data(), NumTokens(fit), static_cast<std::size_t>(head.channels), head.channels});
-}
-
-void MeasureSide(const LayerTable& layer, Side which, const Activations& activations,
-                 const ReportTokens& tokens, std::vector<HeadReport>& heads) {
-  const SideTable& side = layer.side(which);
-  std::vector<HeadReport> measured(side.heads.size());
-  ParallelFor(measured.size(), [&](std::size_t h) {
-    const HeadView head = activations.head(static_cast<int>(h));
-    const std::vector<float> mean = FitMean(head, side.heads[h], tokens.fit);
-    const std::vector<float> rows = GatherRows(head, tokens.test);
-    const HeadView test{rows.data(), NumTokens(tokens.test), static_cast<std::size_t>(head.channels),
-                        head.channels};
-    const std::vector<BaselineError> errors = MeasureBaselines(side, static_cast<int>(h), test, mean);
-    SO4CAL_CHECK(errors.size() == kNumBaselines);
-    HeadReport& report = measured[h];
-    report = {
-        layer.layer, which, static_cast<int>(h), SerializeHeadTable(side.codec, side.heads[h]).size(), {}};
-    std::copy(errors.begin(), errors.end(), report.errors.begin());
-  });
-  std::move(measured.begin(), measured.end(), std::back_inserter(heads));
-}
-
 // One per file, over all layers of the table.
 std::vector<std::string> DumpHashes(std::span<const LayerHashes> layers, std::size_t num_files) {
   std::vector<std::string> hashes;
@@ -95,16 +73,31 @@ std::vector<std::string> DumpHashes(std::span<const LayerHashes> layers, std::si
 }
 
 void PoolHeads(Report& report) {
-  Pool both, sides[2];
-  std::map<int, std::array<Pool, 2>> layers;
-  for (const HeadReport& head : report.heads) {
-    const auto side = static_cast<std::size_t>(head.side);
-    for (Pool* pool : {&both, &sides[side], &layers[head.layer][side]}) pool->Add(head.errors);
+  std::array<Pool, 3> model;
+  std::map<int, std::array<Pool, 3>> layers;
+  for (const HeadReport& head : report.heads)
+    for (std::array<Pool, 3>* pools : {&model, &layers[head.layer]}) {
+      (*pools)[static_cast<std::size_t>(StoredOf(head.side))].Add(head, true);
+      (*pools)[static_cast<std::size_t>(StoredSides::kBoth)].Add(head, head.side == Side::kKey);
+    }
+  const auto results = [](const std::array<Pool, 3>& pools) {
+    return std::array<PooledReport, 3>{pools[0].Result(), pools[1].Result(), pools[2].Result()};
+  };
+  for (const auto& [layer, pools] : layers) report.layers.push_back({layer, results(pools)});
+  report.pools = results(model);
+}
+
+// "layers 0, 12: why"; without numbers where it is true of the whole table.
+std::vector<std::string> Notes(const MissingByReason& missing, std::size_t num_layers) {
+  std::vector<std::string> notes;
+  for (const auto& [reason, layers] : missing) {
+    std::string where;
+    if (layers.size() < num_layers)
+      where = (layers.size() == 1 ? "layer " : "layers ") +
+              LayerListText(std::vector<int>(layers.begin(), layers.end())) + ": ";
+    notes.push_back(where + reason);
   }
-  for (const auto& [layer, pools] : layers)
-    report.layers.push_back({layer, {pools[0].Result(), pools[1].Result()}});
-  report.sides = {sides[0].Result(), sides[1].Result()};
-  report.both = both.Result();
+  return notes;
 }
 
 }  // namespace
@@ -123,12 +116,12 @@ Report MeasureReport(const std::filesystem::path& table_path, const RotationTabl
   report.fit_tokens = NumTokens(tokens.fit);
   report.validation_tokens = tokens.num_validation;
   report.test_tokens = NumTokens(tokens.test);
-  for (const LayerTable& layer : table.layers)
-    for (const Side side : kSides)
-      MeasureSide(layer, side, dump.Read(layer.layer, side), tokens, report.heads);
-  report.has_mean = std::any_of(report.heads.begin(), report.heads.end(), [](const HeadReport& head) {
-    return head.errors[kCalibratedIndex].distortion.centred_energy > 0;
-  });
+  MissingByReason missing;
+  for (const LayerTable& layer : table.layers) {
+    std::vector<HeadReport> heads = MeasureLayer(table, layer, dump, tokens, missing);
+    std::move(heads.begin(), heads.end(), std::back_inserter(report.heads));
+  }
+  report.notes = Notes(missing, table.layers.size());
   PoolHeads(report);
   return report;
 }

@@ -15,25 +15,13 @@ using Json = nlohmann::ordered_json;
 
 Json Finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-// Keys that need queries or the output projection are null.
-Json ErrorJson(const BaselineError& error) {
-  const Distortion& d = error.distortion;
+Json ErrorsJson(const BaselineErrors& errors, const AttentionReport& attention, StoredSides stored) {
   Json json;
-  json["nmse"] = Finite(d.nmse());
-  json["nmse_centred"] = d.centred_energy > 0 ? Finite(d.nmse_centred()) : Json(nullptr);
-  json["sqnr_db"] = Finite(d.sqnr_db());
-  json["max_abs"] = Finite(d.max_abs);
-  json["blocks_improved"] = error.blocks_improved ? Finite(*error.blocks_improved) : Json(nullptr);
-  for (const char* key : {"logit_nmse", "logit_error", "attention_kl", "attention_top1", "output_nmse_head",
-                          "output_nmse_wo", "output_nmse_wo_keys", "output_nmse_wo_values"})
-    json[key] = nullptr;
-  return json;
-}
-
-Json ErrorsJson(const BaselineErrors& errors) {
-  Json json;
-  for (std::size_t b = 0; b < kNumBaselines; ++b)
-    json[std::string(Baselines()[b].name)] = ErrorJson(errors[b]);
+  for (std::size_t b = 0; b < kNumBaselines; ++b) {
+    Json& of_baseline = json[std::string(Baselines()[b].name)];
+    for (const ErrorFigure& figure : ErrorFigures())
+      of_baseline[std::string(figure.key)] = Finite(figure.value(errors[b], attention, b, stored));
+  }
   return json;
 }
 
@@ -71,18 +59,6 @@ Json StridesJson(const HeadTransform& transform) {
   return strides;
 }
 
-std::string_view DecisionMetric(Objective objective) {
-  switch (objective) {
-    case Objective::kMse:
-      return "nmse";
-    case Objective::kLogit:
-      return "logit_nmse";
-    case Objective::kOutput:
-      return "output_nmse_wo";
-  }
-  return "nmse";
-}
-
 Json HeadJson(const Report& report, const HeadReport& head) {
   const SideTable& side = report.table->FindLayer(head.layer)->side(head.side);
   const HeadTable& table = side.heads[static_cast<std::size_t>(head.head)];
@@ -108,18 +84,36 @@ Json HeadJson(const Report& report, const HeadReport& head) {
   const bool nearest = table.rounding == Rounding::kNearest;
   json["damping"] = nearest ? Json(nullptr) : Json(table.damping);
   json["rounds"] = table.rounding == Rounding::kRefined ? Json(table.rounds) : Json(nullptr);
-  json["errors"] = ErrorsJson(head.errors);
-  json["headroom_db"] = nullptr;
+  json["errors"] = ErrorsJson(head.errors, head.attention, StoredOf(head.side));
+  json["headroom_db"] = Finite(head.headroom_db);
   json["decision_metric"] = DecisionMetric(outcome.objective);
-  json["verdict"] = nullptr;
-  json["interval"] = nullptr;
+  json["verdict"] = head.verdict ? Json(head.verdict->name()) : Json(nullptr);
+  json["interval"] =
+      head.verdict ? Json({head.verdict->interval.low, head.verdict->interval.high}) : Json(nullptr);
   return json;
 }
 
-Json PooledJson(const PooledReport& pooled) {
-  return {{"errors", ErrorsJson(pooled.errors)},
-          {"ratio_to_hadamard", Finite(pooled.ratio_to_hadamard)},
-          {"ratio_to_hadamard_offset", Finite(pooled.ratio_to_hadamard_offset)}};
+Json ModelJson(const Report& report) {
+  Json model;
+  for (const StoredSides stored : kStoredSides) {
+    const PooledReport& pool = report.pools[static_cast<std::size_t>(stored)];
+    model[StoredName(stored)] = {{"errors", ErrorsJson(pool.errors, pool.attention, stored)},
+                                 {"ratio_to_hadamard", Finite(pool.ratio_to_hadamard)},
+                                 {"ratio_to_hadamard_offset", Finite(pool.ratio_to_hadamard_offset)}};
+  }
+  return model;
+}
+
+Json LayersJson(const Report& report) {
+  Json layers = Json::array();
+  for (const LayerReport& layer : report.layers)
+    for (const StoredSides stored : kStoredSides) {
+      const PooledReport& pool = layer.pools[static_cast<std::size_t>(stored)];
+      layers.push_back({{"layer", layer.layer},
+                        {"side", StoredName(stored)},
+                        {"errors", ErrorsJson(pool.errors, pool.attention, stored)}});
+    }
+  return layers;
 }
 
 }  // namespace
@@ -134,15 +128,9 @@ std::string ReportJson(const Report& report) {
   json["test_tokens_from"] = report.known_dump ? "table" : "all";
   json["heads"] = Json::array();
   for (const HeadReport& head : report.heads) json["heads"].push_back(HeadJson(report, head));
-  json["layers"] = Json::array();
-  for (const LayerReport& layer : report.layers)
-    for (const Side side : kSides)
-      json["layers"].push_back({{"layer", layer.layer},
-                                {"side", SideName(side)},
-                                {"errors", ErrorsJson(layer.sides[static_cast<std::size_t>(side)].errors)}});
-  json["model"] = {{"k", PooledJson(report.sides[0])},
-                   {"v", PooledJson(report.sides[1])},
-                   {"kv", PooledJson(report.both)}};
+  json["layers"] = LayersJson(report);
+  json["model"] = ModelJson(report);
+  json["notes"] = report.notes;
   return json.dump(1) + '\n';
 }
 
@@ -153,10 +141,12 @@ std::string ReportCsv(const Report& report) {
     Json json = HeadJson(report, head);
     const Json errors = json["errors"];
     json.erase("errors");
+    if (json["interval"].is_null()) json["interval"] = {nullptr, nullptr};  // the same columns in every row
     json.update(errors);
     const bool first = header.empty();
     std::string row;
-    for (const auto& [pointer, value] : json.flatten().items()) {
+    const Json flat = json.flatten();  // items() does not keep a temporary alive
+    for (const auto& [pointer, value] : flat.items()) {
       std::string key = pointer.substr(1);
       std::replace(key.begin(), key.end(), '/', '.');
       if (key.starts_with("strides")) continue;  // a list: see the JSON

@@ -88,14 +88,15 @@ std::string CodecLines(const Report& report) {
 
 std::string ModelLines(const Report& report) {
   std::string text;
-  const PooledReport* pools[] = {&report.sides[0], &report.sides[1], &report.both};
-  const char* const names[] = {"k", "v", "k+v"};
-  for (int i = 0; i < 3; ++i)
-    text += fmt::format("model {:<4}{:>14}{}\n", names[i], "", ErrorColumns(pools[i]->errors));
-  for (int i = 0; i < 2; ++i)
+  for (const StoredSides stored : kStoredSides)
+    text += fmt::format("model {:<4}{:>14}{}\n", StoredName(stored), "",
+                        ErrorColumns(report.pools[static_cast<std::size_t>(stored)].errors));
+  for (const Side side : kSides) {
+    const PooledReport& pool = report.pools[static_cast<std::size_t>(side)];
     text += fmt::format(
-        "{}: NMSE {} times plain Hadamard's, {} times hadam+o's (geometric means over heads)\n", names[i],
-        Number(pools[i]->ratio_to_hadamard, 4), Number(pools[i]->ratio_to_hadamard_offset, 4));
+        "{}: NMSE {} times plain Hadamard's, {} times hadam+o's (geometric means over heads)\n",
+        SideName(side), Number(pool.ratio_to_hadamard, 4), Number(pool.ratio_to_hadamard_offset, 4));
+  }
   return text;
 }
 
@@ -109,8 +110,8 @@ std::string ReportText(const Report& report) {
   for (const LayerReport& layer : report.layers)
     for (const Side side : kSides)
       text += fmt::format("{:>5} {}{:>16}{}\n", layer.layer, SideName(side), "",
-                          ErrorColumns(layer.sides[static_cast<std::size_t>(side)].errors));
-  return text + '\n' + ModelLines(report);
+                          ErrorColumns(layer.pools[static_cast<std::size_t>(side)].errors));
+  return text + '\n' + ModelLines(report) + '\n' + AttentionText(report);
 }
 
 }  // namespace so4cal

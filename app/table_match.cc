@@ -11,14 +11,6 @@
 namespace so4cal {
 namespace {
 
-// The table's --skip-tokens, which says how many tokens a reader of its figures expects to be left out.
-std::uint64_t SkipTokens(const RotationTable& table) {
-  const auto json = nlohmann::json::parse(table.options_json, nullptr, false);
-  if (!json.is_object() || !json.contains("skip_tokens") || !json["skip_tokens"].is_number_unsigned())
-    return SplitOptions{}.skip_tokens;
-  return json["skip_tokens"].get<std::uint64_t>();
-}
-
 void CheckSame(const std::string& where, const char* what, std::size_t table, std::size_t dump) {
   if (table == dump) return;
   throw Error(where + ": the table has " + what + " " + std::to_string(table) + ", the dump " +
@@ -26,6 +18,13 @@ void CheckSame(const std::string& where, const char* what, std::size_t table, st
 }
 
 }  // namespace
+
+std::uint64_t SkipTokens(const RotationTable& table) {
+  const auto json = nlohmann::json::parse(table.options_json, nullptr, false);
+  if (!json.is_object() || !json.contains("skip_tokens") || !json["skip_tokens"].is_number_unsigned())
+    return SplitOptions{}.skip_tokens;
+  return json["skip_tokens"].get<std::uint64_t>();
+}
 
 void CheckTableFitsDump(const RotationTable& table, const KvDump& dump) {
   for (const LayerTable& layer : table.layers) {

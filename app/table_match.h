@@ -25,6 +25,9 @@ std::vector<LayerHashes> HashTableLayers(const RotationTable& table, const KvDum
 // The table was fitted on exactly these files, in this order: all hashes that it recorded are the same.
 bool KnowsDump(const RotationTable& table, std::span<const LayerHashes> dump);
 
+// The --skip-tokens that the table was fitted with: sinks, which an engine is expected to keep exact.
+std::uint64_t SkipTokens(const RotationTable& table);
+
 // Token indices over all files of the dump.
 struct ReportTokens {
   std::vector<TokenRange> fit;  // empty when the table does not know the dump

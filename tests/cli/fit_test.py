@@ -55,15 +55,33 @@ class MainJobTest(CliTest):
         for head in report["heads"]:
             self.assertEqual(list(head["errors"]), baselines)
             self.assertEqual(head["codec"]["bits_per_value"], 3.5)
-            self.assertIsNone(head["errors"]["calibrated"]["logit_nmse"])
             self.assertIsNone(head["errors"]["hadamard_offset"]["blocks_improved"])
-            self.assertIsNone(head["verdict"])
+            self.assertIn(head["verdict"], ["helped", "no difference", "harmed"])
+            self.check_attention(head["side"], head["errors"])
+        self.assertEqual([layer["side"] for layer in report["layers"][:3]], ["k", "v", "kv"])
+        both = report["model"]["kv"]["errors"]["calibrated"]
+        self.assertGreater(both["output_nmse_wo"], max(both["output_nmse_wo_keys"], both["output_nmse_wo_values"]))
+        self.assertEqual(report["notes"], [])
         for side in "kv":
             model = report["model"][side]
-            self.assertLess(model["ratio_to_hadamard"], 0.95)
+            # What the fit is for: attention where the dump has queries, else reconstruction.
+            metric = {"k": "attention_kl", "v": "nmse"}[side]
+            self.assertLess(model["errors"]["calibrated"][metric], 0.95 * model["errors"]["hadamard"][metric])
             # Energy-pooled NMSE lies between those of the heads.
             of_heads = [h["errors"]["calibrated"]["nmse"] for h in report["heads"] if h["side"] == side]
             self.assertTrue(min(of_heads) <= model["errors"]["calibrated"]["nmse"] <= max(of_heads))
+
+    def check_attention(self, side: str, errors: dict) -> None:
+        """A stored key changes logits, attention and output; a stored value the output only."""
+        for key in ["logit_nmse", "logit_error", "attention_kl", "attention_top1"]:
+            self.assertEqual(errors["calibrated"][key] is None, side == "v")
+        if side == "k":
+            self.assertLess(errors["calibrated"]["attention_kl"], errors["none"]["attention_kl"])
+            self.assertTrue(0 < errors["calibrated"]["attention_top1"] <= 1)
+        caused = {"k": "output_nmse_wo_keys", "v": "output_nmse_wo_values"}[side]
+        other = {"k": "output_nmse_wo_values", "v": "output_nmse_wo_keys"}[side]
+        for error in errors.values():
+            self.assertEqual((error["output_nmse_wo"], error[other]), (error[caused], 0))
 
     def check_csv(self, table: Path, report: dict) -> None:
         path = self.folder / "report.csv"
