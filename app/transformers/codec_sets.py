@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can pack a whole model's cache: a rotation table, or one of ggml's types. A row codec per layer, side and head."""
+"""What can pack a whole model's cache: a rotation table or one of ggml's types, as a row codec per layer and head."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class TableCodecs:
         found = len(codecs), codecs[0].head_dim
         if found != (num_heads, head_dim):
             raise InputError(
-                f"{self._table.path}: layer {layer} {side}: the model has {num_heads} heads of {head_dim} channels, the "
-                f"table {found[0]} of {found[1]}: it was fitted on another model ({self._table.model!r})"
+                f"{self._table.path}: layer {layer} {side}: the model has {num_heads} heads of {head_dim} channels, "
+                f"the table {found[0]} of {found[1]}: it was fitted on another model ({self._table.model!r})"
             )
         return codecs
 
@@ -54,8 +54,8 @@ class TableCodecs:
         if (layer, side) not in self._table.heads:
             layers = sorted({layer for layer, _ in self._table.heads})
             raise InputError(
-                f"{where}: the model caches this layer, the table has only layers {', '.join(map(str, layers))}: dump and "
-                "fit all layers"
+                f"{where}: the model caches this layer, the table has only layers {', '.join(map(str, layers))}: dump "
+                "and fit all layers"
             )
         heads = self._table.heads[layer, side]
         return [self._library.head(head, f"{where} head {h}") for h, head in enumerate(heads)]

@@ -88,8 +88,8 @@ class Results:
         self._windows: dict[int, tuple[str, WindowScore]] = {}  # by place: hash of the tokens, score
         if self._path.exists() and not self._load() and not force:
             raise InputError(
-                f"{self._path}: holds results of another run (model, text, range, table or options differ): use another "
-                "folder, or --force to replace it"
+                f"{self._path}: holds results of another run (model, text, range, table or options differ): use "
+                "another folder, or --force to replace it"
             )
 
     def _load(self) -> bool:
@@ -110,7 +110,8 @@ class Results:
     def add(self, index: int, tokens: list[int], score: WindowScore) -> None:
         self._windows[index] = token_hash(tokens), score
         windows = {
-            str(i): {"tokens_sha256": found, "score": asdict(score)} for i, (found, score) in sorted(self._windows.items())
+            str(i): {"tokens_sha256": found, "score": asdict(scored)}
+            for i, (found, scored) in sorted(self._windows.items())
         }
         write_json(self._path, {"what": self._what, "windows": windows})
 

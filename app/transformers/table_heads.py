@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Head table bytes (lib/CODEC.md) from a native rotation table (formats/FORMATS.md), as `so4cal export --to c` writes."""
+"""Head table bytes (lib/CODEC.md) from a native rotation table (formats/FORMATS.md), as in its C export."""
 
 from __future__ import annotations
 
@@ -93,10 +93,12 @@ class _Side:
 
     def _with_frame(self, head: int, flags: int, body: bytes) -> bytes:
         side, column = self.attributes, self.columns
-        codec = (side["head_dim"], side["block"], side["bits"], _GRIDS.index(side["grid"]), _SCALES.index(side["scale"]))
-        head_codes = (column["rounding"][head], column["chosen"][head], flags, column["rounds"][head], len(self.strides))
+        sizes = int(side["head_dim"]), int(side["block"])
+        codec = int(side["bits"]), _GRIDS.index(side["grid"]), _SCALES.index(side["scale"])
+        rounding, chosen, rounds = (int(column[name][head]) for name in ("rounding", "chosen", "rounds"))
         header = struct.pack("<8sII", b"SO4HEAD", 1, 36 + len(body) + 4)
-        header += struct.pack("<II3B5Bf", *map(int, codec + head_codes), float(column["damping"][head]))
+        header += struct.pack("<2I8B", *sizes, *codec, rounding, chosen, flags, rounds, len(self.strides))
+        header += struct.pack("<f", column["damping"][head])
         return header + body + struct.pack("<I", zlib.crc32(header + body))
 
 
@@ -106,9 +108,9 @@ def read_table(path: Path) -> TableHeads:
         raise InputError(f"{path}: expected a rotation table, found no file there")
     try:
         with h5py.File(path) as file:
-            found = file.attrs.get("format"), file.attrs.get("format_version")
-            if found[0] not in ("so4cal-table", b"so4cal-table") or found[1] != 1:
-                raise InputError(f"{path}: expected format so4cal-table, version 1, found {found[0]}, version {found[1]}")
+            kind, version = file.attrs.get("format"), file.attrs.get("format_version")
+            if kind not in ("so4cal-table", b"so4cal-table") or version != 1:
+                raise InputError(f"{path}: expected format so4cal-table, version 1, found {kind}, version {version}")
             heads = {}
             for layer, group in file["layers"].items():
                 for name in "kv":

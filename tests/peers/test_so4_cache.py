@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""so4_cache.py and what it stands on: head table bytes against the C export, the codec, and transformers' own caches."""
+"""so4_cache.py and what it stands on: head table bytes, the codec, transformers' own caches, ggml's."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def samples() -> Path:
 def exported_bytes(header: Path) -> dict[tuple[int, str, int], bytes]:
     pattern = r"so4cal_layer(\d+)_([kv])_head(\d+)\[\d+\] = \{([^}]*)\}"
     found = re.findall(pattern, header.read_text(encoding="utf-8"))
-    return {(int(layer), side, int(head)): bytes(map(int, re.findall(r"\d+", text))) for layer, side, head, text in found}
+    return {(int(i), side, int(head)): bytes(map(int, re.findall(r"\d+", text))) for i, side, head, text in found}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_head_table_bytes_are_those_of_the_c_export(family: str, samples: Path) -> None:
-    """The samples have every family, identity and fitted heads, signs in some heads, offsets, metrics, two head_dims."""
+    """Samples have every family, identity and fitted heads, signs in some heads, offsets, metrics, two head_dims."""
     table = read_table(samples / f"{family}.h5")
     ours = {(layer, side, h): head for (layer, side), heads in table.heads.items() for h, head in enumerate(heads)}
     assert ours == exported_bytes(samples / f"{family}.h") and len(ours) >= 4
@@ -101,7 +101,7 @@ def test_bad_tables_and_libraries(tmp_path: Path, library: CodecLibrary, samples
 
 
 def test_q4_0_by_hand() -> None:
-    """d = -16 / -8 = 2. Codes trunc(x / 2 + 8.5): -16 -> 0, 15 -> 15 (16, capped), 1 -> 9 (trunc 9.0), 0.9 -> 8, -3 -> 7."""
+    """d = -16 / -8 = 2. Codes trunc(x / 2 + 8.5): -16 -> 0, 15 -> 15 (16, capped), 1 -> 9, 0.9 -> 8, -3 -> 7."""
     x = np.zeros((1, 32), np.float32)
     x[0, [0, 1, 2, 3, 16]] = -16, 15, 1, 0.9, -3
     packed = Q4_0.pack(x)
