@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,14 +14,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Three significant digits: enough for bars, and a model with 640 KV heads stays below 2 MB.
+double Rounded(double value, int digits) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.*g", digits, value);
+  return std::strtod(text, nullptr);
+}
+
+// More digits than the page shows cost megabytes where a model has hundreds of heads.
+void RoundAll(Json& json) {
+  if (json.is_number_float()) json = Rounded(json.get<double>(), 6);
+  if (json.is_structured())
+    for (Json& child : json) RoundAll(child);
+}
+
 Json ShortNumbers(const std::vector<float>& values) {
   Json list = Json::array();
-  for (const float v : values) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.3g", static_cast<double>(v));
-    list.push_back(std::strtod(text, nullptr));
-  }
+  for (const float v : values) list.push_back(Rounded(static_cast<double>(v), 3));
   return list;
 }
 
@@ -43,6 +52,7 @@ void Put(std::string& page, std::string_view mark, const std::string& text) {
 std::string ReportHtml(const Report& report) {
   Json data;
   data["report"] = Json::parse(ReportJson(report));
+  RoundAll(data["report"]);
   data["channels"] = Json::array();
   for (const HeadReport& head : report.heads)
     data["channels"].push_back(
