@@ -10,6 +10,10 @@ const COLUMNS = [
   {label: "head", value: h => h.kv_head, text: h => String(h.kv_head)},
   {label: "map", value: h => h.chosen, text: h => h.chosen, left: true},
   {label: "rounding", value: h => h.codec.rounding, text: h => h.codec.rounding, left: true},
+  {label: "verdict", value: h => h.verdict, text: h => h.verdict ?? "not measured", left: true},
+  {label: "interval", value: h => (h.interval ? h.interval[1] : null),
+   text: h => (h.interval ? `${h.interval[0].toFixed(3)} – ${h.interval[1].toFixed(3)}` : "–")},
+  {label: "decided by", value: h => h.decision_metric, text: h => h.decision_metric, left: true},
   {label: "NMSE none", value: errorOf("none", "nmse")},
   {label: "hadamard+o", value: errorOf("hadamard_offset", "nmse")},
   {label: "calibrated", value: errorOf("calibrated", "nmse")},
@@ -20,10 +24,6 @@ const COLUMNS = [
   {label: "output hadamard+o", value: errorOf("hadamard_offset", "output_nmse_wo")},
   {label: "output calibrated", value: errorOf("calibrated", "output_nmse_wo")},
   {label: "headroom dB", value: h => h.headroom_db, text: h => fixed(2)(h.headroom_db)},
-  {label: "interval", value: h => (h.interval ? h.interval[1] : null),
-   text: h => (h.interval ? `${h.interval[0].toFixed(3)} – ${h.interval[1].toFixed(3)}` : "–")},
-  {label: "decided by", value: h => h.decision_metric, text: h => h.decision_metric, left: true},
-  {label: "verdict", value: h => h.verdict, text: h => h.verdict ?? "not measured", left: true},
 ];
 
 class HeadsTable {
@@ -46,7 +46,9 @@ class HeadsTable {
     const button = element("button", {type: "button", "aria-label": `show ${nameOf(head)}`}, String(head.layer));
     button.addEventListener("click", () => choose(head));
     cells[0].replaceChildren(button);
-    if (head.verdict) cells[cells.length - 1].classList.add(head.verdict.replace(" ", "-"));
+    this.columns.forEach((column, i) => {
+      if (column.label === "verdict" && head.verdict) cells[i].classList.add(head.verdict.replace(" ", "-"));
+    });
     return element("tr", {}, ...cells);
   }
 
