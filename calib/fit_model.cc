@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -40,6 +41,7 @@ class ProgressCounter {
     if (callbacks_.progress && !callbacks_.progress(progress_)) stopped_ = true;
   }
   bool stopped() const { return stopped_; }
+  void Stop() { stopped_ = true; }
 
  private:
   const FitCallbacks& callbacks_;
@@ -115,6 +117,20 @@ bool FitModel(std::span<const int> layers, std::size_t heads_total, const TokenS
   std::size_t next = 0;
   LayerTable layer;
 
+  // An exception that left a filter would make the pipeline leak the items in flight: it waits until they are
+  // done.
+  std::exception_ptr error;
+  std::mutex error_mutex;
+  const auto guarded = [&](const auto& step) {
+    try {
+      step();
+    } catch (...) {
+      const std::lock_guard lock(error_mutex);
+      if (!error) error = std::current_exception();
+      progress.Stop();
+    }
+  };
+
   const auto read = [&](tbb::flow_control& control) -> std::shared_ptr<SideWork> {
     if (next == 2 * layers.size() || progress.stopped()) {
       control.stop();
@@ -124,11 +140,11 @@ bool FitModel(std::span<const int> layers, std::size_t heads_total, const TokenS
     work->layer = layers[next / 2];
     work->side = kSides[next % 2];
     ++next;
-    work->input = callbacks.read(work->layer, work->side);
+    guarded([&] { work->input = callbacks.read(work->layer, work->side); });
     return work;
   };
   const auto fit = [&](const std::shared_ptr<SideWork>& work) {
-    FitSide(*work, split, options, progress);
+    if (!progress.stopped()) guarded([&] { FitSide(*work, split, options, progress); });
     return work;
   };
   const auto write = [&](const std::shared_ptr<SideWork>& work) {
@@ -136,13 +152,14 @@ bool FitModel(std::span<const int> layers, std::size_t heads_total, const TokenS
     if (work->side == Side::kKey) layer = LayerTable{.layer = work->layer};
     layer.side(work->side) = std::move(work->table);
     CountOutcomes(layer, work->side);
-    if (work->side == Side::kValue) callbacks.write(std::move(layer));
+    if (work->side == Side::kValue) guarded([&] { callbacks.write(std::move(layer)); });
   };
   using Work = std::shared_ptr<SideWork>;
   tbb::parallel_pipeline(kMaxSidesInFlight,
                          tbb::make_filter<void, Work>(tbb::filter_mode::serial_in_order, read) &
                              tbb::make_filter<Work, Work>(tbb::filter_mode::parallel, fit) &
                              tbb::make_filter<Work, void>(tbb::filter_mode::serial_in_order, write));
+  if (error) std::rethrow_exception(error);
   return !progress.stopped();
 }
 
