@@ -19,7 +19,9 @@
 #include "app/output_path.h"
 #include "app/progress.h"
 #include "app/side_options.h"
+#include "app/split_options.h"
 #include "app/validators.h"
+#include "formats/plan_file.h"
 #include "formats/table_io.h"
 #include "lib/error.h"
 
@@ -35,6 +37,7 @@ struct FitArgs {
   std::string preset = "best";
   std::vector<std::pair<const SideOption*, std::string>> side_options;  // those given, in order
   std::string layers;
+  fs::path plan;
   bool strict = false, force = false, verbose = false;
 };
 
@@ -57,12 +60,22 @@ void ResolveOptions(FitArgs& args) {
   args.job.dump.Check();
 }
 
+// The plan takes the place of --bits and --block.
+void ResolvePlan(FitArgs& args) {
+  if (args.plan.empty()) return;
+  for (const auto& [option, text] : args.side_options)
+    if (option->name == "--bits" || option->name == "--block")
+      throw UsageError(std::string(option->name) + " with --plan, which sets it: expected one of them");
+  for (const PlanFile::Row& row : ReadPlanFile(args.plan).rows)
+    args.job.fit.plan[row.layer][static_cast<std::size_t>(row.side)] = BitChoice{row.bits, row.block};
+}
+
 void ResolveLayers(const KvDump& dump, FitArgs& args) {
   if (args.job.layers.empty())
     for (const LayerInfo& layer : dump.layers()) args.job.layers.push_back(layer.layer);
   for (const int layer : args.job.layers) {  // options that do not fit the data are told before the first fit
-    args.job.fit.sides[0].Codec(dump.layer(layer).k.channels);
-    args.job.fit.sides[1].Codec(dump.layer(layer).v.channels);
+    args.job.fit.ForLayer(layer, Side::kKey).Codec(dump.layer(layer).k.channels);
+    args.job.fit.ForLayer(layer, Side::kValue).Codec(dump.layer(layer).v.channels);
   }
 }
 
@@ -83,8 +96,11 @@ std::optional<RotationTable> Fit(const KvDump& dump, const FitArgs& args, Progre
 
 int RunFit(FitArgs& args) {
   ResolveOptions(args);
+  ResolvePlan(args);
   const bool json = IsJson(args.out);
-  CheckOutputPath(args.out, args.dumps, args.force);
+  std::vector<fs::path> inputs = args.dumps;
+  if (!args.plan.empty()) inputs.push_back(args.plan);
+  CheckOutputPath(args.out, inputs, args.force);
   const KvDump dump(args.dumps, args.job.dump);
   ResolveLayers(dump, args);
 
@@ -109,22 +125,6 @@ int RunFit(FitArgs& args) {
       stderr,
       "so4cal: --strict: the table is written, but some heads are not fitted as asked (see the summary)\n");
   return kExitFailed;
-}
-
-void AddSplitOption(CLI::App& cmd, SplitOptions& split) {
-  cmd.add_option_function<std::string>(
-         "--split", [&split](const std::string& text) { split = ParseSplit(text, split); },
-         "Per cent of the tokens to fit on, to choose on and to report on; 0 for the second: no guard")
-      ->check(CLI::Validator(
-          [split](std::string& text) { return ReasonOf([&] { ParseSplit(text, split); }); }, "F,V,T"))
-      ->default_str(fmt::format("{},{},{}", split.fit_percent, split.validation_percent, split.test_percent));
-  cmd.add_option("--skip-tokens", split.skip_tokens, "Tokens dropped at the start of each sequence (sinks)")
-      ->check(WholeNumber())
-      ->capture_default_str();
-  cmd.add_option("--fit-tokens", split.fit_tokens,
-                 "Fit on at most this many tokens, in evenly spaced runs; 0: all")
-      ->check(WholeNumber())
-      ->capture_default_str();
 }
 
 // --bits, --grid, ...: the text is checked while parsing and applied after the preset.
@@ -162,7 +162,8 @@ void AddFitCommand(CLI::App& app, CommandRun& run) {
       ->check(CLI::IsMember(PresetNames()))
       ->capture_default_str();
   AddSideOptions(*cmd, *args);
-  AddSplitOption(*cmd, args->job.fit.split);
+  AddSplitOptions(*cmd, args->job.fit.split);
+  cmd->add_option("--plan", args->plan, "Bits and blocks per layer and side, as 'so4cal plan -o' wrote them");
   cmd->add_option("--max-iterations", args->job.fit.max_iterations, "Of the solver, per independent problem")
       ->capture_default_str();
   cmd->add_option("--threads", args->job.fit.threads, "0: all cores; the result is the same at any number")

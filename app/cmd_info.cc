@@ -24,8 +24,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kRowFormatVersion = 1;  // lib/CODEC.md
-
 template <class T>
 Json TableJson(std::span<const T> rows) {
   Json json;

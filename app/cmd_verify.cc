@@ -13,6 +13,7 @@
 #include "app/verification.h"
 #include "formats/exporters.h"
 #include "formats/table_io.h"
+#include "lib/error.h"
 
 namespace so4cal {
 namespace {
@@ -26,6 +27,8 @@ struct VerifyArgs {
 
 int RunVerify(const VerifyArgs& args) {
   args.options.Check();
+  if (!std::filesystem::exists(args.file))  // before its name is asked for a format
+    throw Error(args.file.string() + ": no such file, expected an export or a table");
   const Exporter& format = ExporterFor(args.file, args.to);
   const RotationTable table = format.read(args.file);
   std::vector<CheckResult> results = {{true, fmt::format("opened: {} as {}, {} layers", args.file.string(),

@@ -25,15 +25,25 @@ TokenSplit GlobalSplit(std::span<const TokenSplit> splits, std::span<const std::
   return {GlobalRanges(fit, tokens), GlobalRanges(validation, tokens), GlobalRanges(test, tokens)};
 }
 
+// A word, or a number where the word of the command line is one.
+nlohmann::ordered_json OptionValue(const std::string& word) {
+  auto number = nlohmann::ordered_json::parse(word, nullptr, false);
+  return number.is_number() ? number : nlohmann::ordered_json(word);
+}
+
 // Resolved options that change the result; the names are those of the command line.
 std::string OptionsJson(const FitJob& job) {
   nlohmann::ordered_json json;
   for (const Side side : kSides) {
     const SideOptions& options = job.fit.sides[static_cast<std::size_t>(side)];
     for (const SideOption& option : SideOptionTable())
-      json[SideName(side)][std::string(option.name.substr(2))] = option.get(options);
+      json[SideName(side)][std::string(option.name.substr(2))] = OptionValue(option.get(options));
     json[SideName(side)]["hadamard"] = options.ResolvedHadamard() ? "on" : "off";
   }
+  for (const auto& [layer, choices] : job.fit.plan)
+    for (const Side side : kSides)
+      if (const auto& choice = choices[static_cast<std::size_t>(side)])
+        json["plan"][std::to_string(layer)][SideName(side)] = {choice->bits, choice->block};
   const SplitOptions& split = job.fit.split;
   json["split"] = {split.fit_percent, split.validation_percent, split.test_percent};
   json["skip_tokens"] = split.skip_tokens;
@@ -137,13 +147,6 @@ std::uint64_t NumSinkTokens(const KvDump& dump, std::uint64_t skip_tokens) {
   return sinks;
 }
 
-std::vector<std::map<std::string, std::string>> KeyValueHashes(const KvDump& dump, int layer) {
-  std::vector<std::map<std::string, std::string>> hashes = dump.Hashes(layer);
-  for (auto& file : hashes)
-    std::erase_if(file, [](const auto& entry) { return entry.first != "k" && entry.first != "v"; });
-  return hashes;
-}
-
 std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job,
                                        const FitJobCallbacks& callbacks) {
   const std::vector<TokenSplit> splits = SplitTokens(TokensOfFiles(dump), job.fit.split);
@@ -166,9 +169,9 @@ std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job,
     SideInput input{dump.Read(layer, side), dump.ConstantHeads(layer, side), nullptr};
     if (NeedsAttention(job.fit.sides[static_cast<std::size_t>(side)]))
       input.attention = ReadLayerAttention(dump, layer, side, job.fit.split.skip_tokens);
-    auto hashes = side == Side::kKey ? KeyValueHashes(dump, layer) : decltype(ReadNotes::hashes)();
+    auto hashes = dump.HashesOfRead(layer);
     const std::lock_guard lock(mutex);
-    if (side == Side::kKey) notes[layer].hashes = std::move(hashes);
+    notes[layer].hashes = std::move(hashes);  // those of the values are the last, and hold all
     notes[layer].constant_heads += input.constant_heads.size();
     return input;
   };

@@ -30,9 +30,6 @@ struct FitJobCallbacks {
 std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job,
                                        const FitJobCallbacks& callbacks);
 
-// One content hash per dataset that a table depends on, per file: of keys and values.
-std::vector<std::map<std::string, std::string>> KeyValueHashes(const KvDump& dump, int layer);
-
 std::vector<FileTokens> TokensOfFiles(const KvDump& dump);
 std::vector<std::uint64_t> TokenCounts(const KvDump& dump);
 

@@ -3,13 +3,13 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <cmath>
+#include <algorithm>
 #include <map>
 
+#include "app/fit_error_lines.h"
 #include "app/fit_job.h"
 #include "app/layer_list.h"
 #include "app/progress.h"
-#include "calib/metrics.h"
 #include "calib/split.h"
 
 namespace so4cal {
@@ -98,37 +98,29 @@ std::string LayerLine(const RotationTable& table) {
   return line + '\n';
 }
 
-std::string ErrorLine(const RotationTable& table) {
-  std::vector<double> ratios[2];
-  ForEachHead(table, [&](const SideTable& side, Side which, std::size_t h) {
-    const HeadErrors& errors = side.outcomes[h].errors;
-    const double ratio = errors.test_chosen / errors.test_hadamard;
-    if (std::isfinite(ratio) && ratio > 0) ratios[static_cast<std::size_t>(which)].push_back(ratio);
-  });
-  if (ratios[0].empty() && ratios[1].empty()) return "test NMSE    not measured: no test tokens\n";
-  std::string line = fmt::format(
-      "test NMSE    k {:.3f}, v {:.3f} times that of Hadamard with the same offset (geometric mean over {} + "
-      "{} heads)\n",
-      GeometricMean(ratios[0]), GeometricMean(ratios[1]), ratios[0].size(), ratios[1].size());
-  bool weighted = false;
-  ForEachHead(table, [&](const SideTable& side, Side, std::size_t h) {
-    weighted |= side.outcomes[h].objective != Objective::kMse;
-  });
-  if (weighted)
-    line += "             heads fitted for logit or output are judged by those errors: see 'so4cal report'\n";
-  return line;
+// Of one codec what it is; of several, as a plan gives, the mean over values and the range of bits.
+std::string StoredText(const RotationTable& table, Side which) {
+  const CodecSpec& first = table.layers.front().side(which).codec;
+  double bits = 0, values = 0;
+  int low = first.bits, high = first.bits;
+  bool same = true;
+  for (const LayerTable& layer : table.layers) {
+    const SideTable& side = layer.side(which);
+    const auto weight = static_cast<double>(side.heads.size()) * side.codec.head_dim;
+    bits += weight * side.codec.bits_per_value();
+    values += weight;
+    low = std::min(low, side.codec.bits);
+    high = std::max(high, side.codec.bits);
+    same = same && side.codec.bits == first.bits && side.codec.block == first.block;
+  }
+  const std::string codes = same ? fmt::format("{}-bit", low) : fmt::format("{} to {} bit", low, high);
+  const std::string blocks = same ? fmt::format(", blocks of {}", first.block) : ", as the layers have it";
+  return fmt::format("{}: {:.4g} bits per value ({} {} codes, {} scales{})", SideName(which), bits / values,
+                     codes, NameOf(GridKinds(), first.grid), NameOf(ScaleRules(), first.scale), blocks);
 }
 
 std::string StoredLine(const RotationTable& table) {
-  const LayerTable& layer = table.layers.front();
-  std::string text = "stored       ";
-  for (const Side side : kSides) {
-    const CodecSpec& codec = layer.side(side).codec;
-    text += fmt::format("{}{}: {} bits per value ({}-bit {} codes, {} scales, blocks of {})",
-                        side == Side::kValue ? "; " : "", SideName(side), codec.bits_per_value(), codec.bits,
-                        NameOf(GridKinds(), codec.grid), NameOf(ScaleRules(), codec.scale), codec.block);
-  }
-  return text + '\n';
+  return "stored       " + StoredText(table, Side::kKey) + "; " + StoredText(table, Side::kValue) + '\n';
 }
 
 }  // namespace
@@ -175,7 +167,7 @@ std::string FitSummary(const RotationTable& table, const KvDump& dump, double se
   return fmt::format("fitted       {} heads (keys and values) of {} layers from {} in {}\n", heads,
                      table.layers.size(), names, DurationText(seconds)) +
          TokenLine(table, dump) + LayerLine(table) + StoredLine(table) + ChosenLines(table) +
-         TroubleLines(table) + ErrorLine(table);
+         TroubleLines(table) + FitErrorLines(table);
 }
 
 }  // namespace so4cal

@@ -42,7 +42,7 @@ int Main(int argc, char** argv) {
   LogOptions log;
   AddLogOptions(app, log);
   CommandRun run;
-  for (const auto add : {AddInspectCommand, AddFitCommand, AddReportCommand, AddExportCommand,
+  for (const auto add : {AddInspectCommand, AddFitCommand, AddPlanCommand, AddReportCommand, AddExportCommand,
                          AddVerifyCommand, AddEncodeCommand, AddDecodeCommand, AddInfoCommand})
     add(app, run);
   try {

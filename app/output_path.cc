@@ -42,6 +42,8 @@ void CheckOutputPath(const fs::path& out, std::span<const fs::path> inputs, bool
   std::error_code error;
   if (fs::is_directory(out, error))
     throw Error("output " + out.string() + " is a folder, expected a file name");
+  if (fs::exists(out, error) && !fs::is_regular_file(out, error))
+    throw Error("output " + out.string() + " is a device, pipe or socket, expected a file name");
   if (fs::exists(fs::symlink_status(out, error)) && !force)
     throw Error("output " + out.string() + " exists: pass --force to replace it");
   CheckFolder(out);

@@ -67,7 +67,7 @@ std::vector<std::string> DumpHashes(std::span<const LayerHashes> layers, std::si
     for (const LayerHashes& layer : layers)
       for (const auto& [dataset, hash] : layer.per_file[f])
         text += std::to_string(layer.layer) + ' ' + dataset + ' ' + hash + '\n';
-    hashes.push_back(ContentHash({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}));
+    hashes.push_back(ContentHash(std::as_bytes(std::span(text))));
   }
   return hashes;
 }
@@ -117,6 +117,10 @@ Report MeasureReport(const std::filesystem::path& table_path, const RotationTabl
   report.validation_tokens = tokens.num_validation;
   report.test_tokens = NumTokens(tokens.test);
   MissingByReason missing;
+  if (report.known_dump)
+    for (const auto& [layer, datasets] : OtherDatasets(table, hashes))
+      for (const std::string& dataset : datasets)
+        missing[dataset + " is not the one that the fit used, though k and v are"].insert(layer);
   for (const LayerTable& layer : table.layers) {
     std::vector<HeadReport> heads = MeasureLayer(table, layer, dump, tokens, missing);
     std::move(heads.begin(), heads.end(), std::back_inserter(report.heads));

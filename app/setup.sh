@@ -8,10 +8,8 @@ cd "$(dirname "$0")/.."
 packages=(g++ cmake ninja-build pkg-config clang-format git python3
   libhwy-dev libceres-dev libeigen3-dev libtbb-dev libhdf5-dev libxxhash-dev zlib1g-dev
   libcli11-dev libspdlog-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev
-  chromium)
-if [[ "${1:-}" == --python ]]; then
-  packages+=(python3-venv ca-certificates)
-elif [[ $# -gt 0 ]]; then
+  chromium python3-venv ca-certificates)
+if [[ $# -gt 0 && "$*" != --python ]]; then
   echo "usage: app/setup.sh [--python]" >&2
   exit 2
 fi

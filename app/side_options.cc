@@ -83,6 +83,17 @@ constexpr SideOption kSideOptions[] = {
     {"--loss", "Form of the loss", [] { return JoinNames(LossChoices()); },
      [](SideOptions& s, std::string_view v) { s.loss = ParseName(LossChoices(), v, "value"); },
      [](const SideOptions& s) { return std::string(NameOf(LossChoices(), s.loss)); }},
+    {"--signs", "Sign patterns before the rotation to choose from on validation tokens; the first is none",
+     [] { return std::string("1 to 64"); },
+     [](SideOptions& s, std::string_view v) { s.signs = ParseWhole(v); },
+     [](const SideOptions& s) { return std::to_string(s.signs); }},
+    {"--restarts", "Further fits from random starts to choose from on validation tokens",
+     [] { return std::string("0 to 64"); },
+     [](SideOptions& s, std::string_view v) { s.restarts = ParseWhole(v); },
+     [](const SideOptions& s) { return std::to_string(s.restarts); }},
+    {"--share", "Who has one rotation together", [] { return JoinNames(Shares()); },
+     [](SideOptions& s, std::string_view v) { s.share = ParseName(Shares(), v, "value"); },
+     [](const SideOptions& s) { return std::string(NameOf(Shares(), s.share)); }},
 };
 // clang-format on
 

@@ -46,8 +46,7 @@ void CheckTableFitsDump(const RotationTable& table, const KvDump& dump) {
 
 std::vector<LayerHashes> HashTableLayers(const RotationTable& table, const KvDump& dump) {
   std::vector<LayerHashes> hashes;
-  for (const LayerTable& layer : table.layers)
-    hashes.push_back({layer.layer, KeyValueHashes(dump, layer.layer)});
+  for (const LayerTable& layer : table.layers) hashes.push_back({layer.layer, dump.Hashes(layer.layer)});
   return hashes;
 }
 
@@ -55,15 +54,27 @@ bool KnowsDump(const RotationTable& table, std::span<const LayerHashes> dump) {
   for (std::size_t i = 0; i < table.layers.size(); ++i) {
     const auto& recorded = table.layers[i].hashes;
     if (recorded.size() != dump[i].per_file.size()) return false;
-    for (std::size_t f = 0; f < recorded.size(); ++f) {
-      if (recorded[f].empty()) return false;
-      for (const auto& [dataset, hash] : recorded[f]) {
-        const auto found = dump[i].per_file[f].find(dataset);
-        if (found == dump[i].per_file[f].end() || found->second != hash) return false;
+    for (std::size_t f = 0; f < recorded.size(); ++f)
+      for (const Side side : kSides) {
+        const auto known = recorded[f].find(SideName(side));
+        if (known == recorded[f].end() || known->second != dump[i].per_file[f].at(SideName(side)))
+          return false;
       }
-    }
   }
   return true;
+}
+
+std::map<int, std::set<std::string>> OtherDatasets(const RotationTable& table,
+                                                   std::span<const LayerHashes> dump) {
+  std::map<int, std::set<std::string>> others;
+  for (std::size_t i = 0; i < table.layers.size(); ++i)
+    for (std::size_t f = 0; f < dump[i].per_file.size(); ++f)
+      for (const auto& [dataset, hash] : table.layers[i].hashes[f]) {
+        const auto found = dump[i].per_file[f].find(dataset);
+        if (found != dump[i].per_file[f].end() && found->second != hash)
+          others[dump[i].layer].insert(dataset == "q_positions" ? "q" : dataset);
+      }
+  return others;
 }
 
 ReportTokens TokensToReport(const RotationTable& table, const KvDump& dump, bool known_dump) {

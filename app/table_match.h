@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,8 +23,13 @@ struct LayerHashes {
 // Reads every dataset of the table's layers once.
 std::vector<LayerHashes> HashTableLayers(const RotationTable& table, const KvDump& dump);
 
-// The table was fitted on exactly these files, in this order: all hashes that it recorded are the same.
+// The table was fitted on exactly these files, in this order: keys and values of all its layers are the same.
 bool KnowsDump(const RotationTable& table, std::span<const LayerHashes> dump);
+
+// What else the fit read of a dump that the table knows (q, q_moment, w_o), and which is something else in
+// this dump: layer -> datasets. What the dump lacks is not in it.
+std::map<int, std::set<std::string>> OtherDatasets(const RotationTable& table,
+                                                   std::span<const LayerHashes> dump);
 
 // The --skip-tokens that the table was fitted with: sinks, which an engine is expected to keep exact.
 std::uint64_t SkipTokens(const RotationTable& table);

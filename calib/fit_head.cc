@@ -61,6 +61,7 @@ ceres::GradientProblemSolver::Options SolverOptions(int max_iterations) {
   ceres::GradientProblemSolver::Options options;
   options.max_num_iterations = max_iterations;
   options.function_tolerance = 1e-5;  // relative; the report has three digits
+  options.max_lbfgs_rank = 50;        // the kinks of the losses need a longer memory than the default 20
   options.logging_type = ceres::SILENT;
   return options;
 }

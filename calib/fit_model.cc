@@ -14,7 +14,7 @@
 #include <optional>
 #include <string>
 
-#include "calib/calibrate_head.h"
+#include "calib/calibrate_rotation.h"
 #include "lib/error.h"
 
 namespace so4cal {
@@ -26,8 +26,10 @@ constexpr std::size_t kMaxSidesInFlight = 3;
 struct SideWork {
   int layer = 0;
   Side side = Side::kKey;
+  SideOptions options;
   SideInput input;
   SideTable table;
+  std::uint64_t restarted = 0;  // heads whose chosen fit began at a random start
 };
 
 // Counts finished heads; one caller at a time reaches the callback.
@@ -50,42 +52,75 @@ class ProgressCounter {
   std::atomic<bool> stopped_ = false;
 };
 
-HeadCalibration::Result ConstantHead(const SideOptions& side, int head_dim) {
-  HeadCalibration::Result r;
+RotationCalibration::Result ConstantHead(const SideOptions& side, int head_dim) {
+  RotationCalibration::Result r;
   r.table.transform = StartTransform(side, head_dim);
   r.table.chosen = Chosen::kIdentity;
   r.outcome.shrink = 0;
   return r;
 }
 
+// A head that was not fitted keeps the stages of the others, and identity as what is chosen.
+void ShareMap(const RotationCalibration::Result& from, RotationCalibration::Result& to) {
+  to.table.transform = from.table.transform;
+  to.table.transform.offset.clear();
+}
+
+// The heads that have a rotation together.
+struct HeadGroup {
+  std::vector<std::size_t> heads;
+  std::optional<RotationCalibration> calibration;
+};
+
+std::vector<HeadGroup> GroupHeads(const SideWork& work, Share share) {
+  std::vector<HeadGroup> groups;
+  for (std::size_t h = 0; h < static_cast<std::size_t>(work.input.activations.num_heads); ++h) {
+    if (std::ranges::count(work.input.constant_heads, static_cast<int>(h)) != 0) continue;
+    if (groups.empty() || share == Share::kHead) groups.emplace_back();
+    groups.back().heads.push_back(h);
+  }
+  return groups;
+}
+
 // All heads of one side: parts of all heads in parallel, then the choices.
 void FitSide(SideWork& work, const TokenSplit& split, const FitOptions& options, ProgressCounter& progress) {
-  const SideOptions& side = options.sides[static_cast<std::size_t>(work.side)];
+  const SideOptions& side = work.options;
   const Activations& x = work.input.activations;
-  const auto num_heads = static_cast<std::size_t>(x.num_heads);
-  std::vector<std::optional<HeadCalibration>> heads(num_heads);
-  std::vector<std::pair<std::size_t, int>> parts;  // (head, part)
-  for (std::size_t h = 0; h < num_heads; ++h) {
-    if (std::ranges::count(work.input.constant_heads, static_cast<int>(h)) != 0) continue;
-    const HeadInput input{work.side, x.head(static_cast<int>(h)), static_cast<int>(h), x.num_heads,
-                          work.input.attention.get()};
-    heads[h].emplace(input, split, side, options.max_iterations);
-    for (int p = 0; p < heads[h]->num_parts(); ++p) parts.emplace_back(h, p);
+  std::vector<HeadGroup> groups = GroupHeads(work, side.share);
+  std::vector<std::pair<std::size_t, int>> parts;  // (group, part)
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    std::vector<HeadInput> inputs;
+    for (const std::size_t h : groups[g].heads)
+      inputs.push_back({work.side, x.head(static_cast<int>(h)), static_cast<int>(h), x.num_heads,
+                        work.input.attention.get()});
+    groups[g].calibration.emplace(inputs, split, side, options.max_iterations, options.seed);
+    for (int p = 0; p < groups[g].calibration->num_parts(); ++p) parts.emplace_back(g, p);
   }
   tbb::parallel_for(std::size_t{0}, parts.size(), [&](std::size_t i) {
-    if (!progress.stopped()) heads[parts[i].first]->FitPart(parts[i].second);
+    if (!progress.stopped()) groups[parts[i].first].calibration->FitPart(parts[i].second);
   });
   if (progress.stopped()) return;
-  work.table.codec = side.Codec(x.channels);
-  work.table.family = side.rotation;
-  work.table.heads.resize(num_heads);
-  work.table.outcomes.resize(num_heads);
-  tbb::parallel_for(std::size_t{0}, num_heads, [&](std::size_t h) {
-    HeadCalibration::Result r = heads[h] ? heads[h]->Finish() : ConstantHead(side, x.channels);
-    work.table.heads[h] = std::move(r.table);
-    work.table.outcomes[h] = r.outcome;
-    progress.HeadDone();
+  const auto num_heads = static_cast<std::size_t>(x.num_heads);
+  std::vector<RotationCalibration::Result> results(num_heads, ConstantHead(side, x.channels));
+  tbb::parallel_for(std::size_t{0}, groups.size(), [&](std::size_t g) {
+    std::vector<RotationCalibration::Result> of_group = groups[g].calibration->Finish();
+    for (std::size_t i = 0; i < of_group.size(); ++i) {
+      results[groups[g].heads[i]] = std::move(of_group[i]);
+      progress.HeadDone();
+    }
   });
+  for (const int h : work.input.constant_heads) {
+    if (side.share == Share::kLayer && !groups.empty())
+      ShareMap(results[groups[0].heads[0]], results[static_cast<std::size_t>(h)]);
+    progress.HeadDone();
+  }
+  work.table = {
+      .codec = side.Codec(x.channels), .family = side.rotation, .shared = side.share == Share::kLayer};
+  for (RotationCalibration::Result& r : results) {
+    work.table.heads.push_back(std::move(r.table));
+    work.table.outcomes.push_back(r.outcome);
+    work.restarted += r.restarted ? 1 : 0;
+  }
   work.input = {};
 }
 
@@ -97,6 +132,7 @@ void CountOutcomes(LayerTable& layer, Side s) {
     layer.counts[prefix + std::string(NameOf(ChosenNames(), side.heads[h].chosen))] += 1;
     layer.counts[prefix + "rounding_" + std::string(NameOf(Roundings(), side.heads[h].rounding))] += 1;
     layer.counts[prefix + "objective_" + std::string(NameOf(Objectives(), side.outcomes[h].objective))] += 1;
+    if (!side.heads[h].transform.signs.empty()) layer.counts[prefix + "signs"] += 1;
     if (side.outcomes[h].converged == 0) layer.counts[prefix + "not_converged"] += 1;
     if (side.heads[h].chosen == Chosen::kFitted && side.outcomes[h].shrink < 1)
       layer.counts[prefix + "shrunk"] += 1;
@@ -140,6 +176,7 @@ bool FitModel(std::span<const int> layers, std::size_t heads_total, const TokenS
     work->layer = layers[next / 2];
     work->side = kSides[next % 2];
     ++next;
+    guarded([&] { work->options = options.ForLayer(work->layer, work->side); });
     guarded([&] { work->input = callbacks.read(work->layer, work->side); });
     return work;
   };
@@ -152,6 +189,8 @@ bool FitModel(std::span<const int> layers, std::size_t heads_total, const TokenS
     if (work->side == Side::kKey) layer = LayerTable{.layer = work->layer};
     layer.side(work->side) = std::move(work->table);
     CountOutcomes(layer, work->side);
+    if (work->restarted != 0)
+      layer.counts[std::string(SideName(work->side)) + "_restarted"] = work->restarted;
     if (work->side == Side::kValue) guarded([&] { callbacks.write(std::move(layer)); });
   };
   using Work = std::shared_ptr<SideWork>;

@@ -38,6 +38,11 @@ constexpr Named<RoundingChoice> kRoundingChoices[] = {
     {RoundingChoice::kRefined, "refined", "feedback, then rounds of joint scales and coordinate sweeps"},
 };
 
+constexpr Named<Share> kShares[] = {
+    {Share::kHead, "head", "a rotation for each head"},
+    {Share::kLayer, "layer", "one rotation for all heads of one side of a layer"},
+};
+
 SideOptions SeedSide() {
   SideOptions side;
   side.block = 32;
@@ -64,6 +69,7 @@ std::span<const Named<OffsetRule>> OffsetRules() { return kOffsetRules; }
 std::span<const Named<LossChoice>> LossChoices() { return kLossChoices; }
 std::span<const Named<ObjectiveChoice>> ObjectiveChoices() { return kObjectiveChoices; }
 std::span<const Named<RoundingChoice>> RoundingChoices() { return kRoundingChoices; }
+std::span<const Named<Share>> Shares() { return kShares; }
 
 void SideOptions::Check() const {
   if (!(bits >= 2 && bits <= 4))
@@ -80,6 +86,10 @@ void SideOptions::Check() const {
     throw UsageError("--damping is " + std::to_string(*damping) + ", expected 0 to 10, or auto");
   if (rounds && !(*rounds >= 0 && *rounds <= 16))
     throw UsageError("--rounds is " + std::to_string(*rounds) + ", expected 0 to 16, or auto");
+  if (!(signs >= 1 && signs <= 64))
+    throw UsageError("--signs is " + std::to_string(signs) + ", expected 1 (no signs) to 64");
+  if (!(restarts >= 0 && restarts <= 64))
+    throw UsageError("--restarts is " + std::to_string(restarts) + ", expected 0 to 64");
 }
 
 CodecSpec SideOptions::Codec(int head_dim) const {
@@ -113,6 +123,19 @@ void FitOptions::Check() const {
     throw UsageError("--max-iterations is " + std::to_string(max_iterations) + ", expected 1 to 10000");
   if (!(threads >= 0 && threads <= 1024))
     throw UsageError("--threads is " + std::to_string(threads) + ", expected 0 (all cores) to 1024");
+}
+
+SideOptions FitOptions::ForLayer(int layer, Side side) const {
+  SideOptions options = sides[static_cast<std::size_t>(side)];
+  if (plan.empty()) return options;
+  const auto found = plan.find(layer);
+  if (found == plan.end() || !found->second[static_cast<std::size_t>(side)])
+    throw Error("--plan has no entry for layer " + std::to_string(layer) + " " + SideName(side) +
+                ": expected one for every layer and side that is fitted");
+  const BitChoice& choice = *found->second[static_cast<std::size_t>(side)];
+  options.bits = choice.bits;
+  options.block = choice.block;
+  return options;
 }
 
 std::span<const Preset> Presets() {

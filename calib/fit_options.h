@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "calib/bit_plan.h"
 #include "calib/split.h"
 #include "lib/names.h"
 #include "lib/rotation_table.h"
@@ -17,6 +18,7 @@ enum class HadamardChoice { kAuto, kOn, kOff };
 enum class OffsetRule { kNone, kMean };
 enum class LossChoice { kAuto, kExpected, kExact };
 enum class ObjectiveChoice { kAuto, kMse, kLogit, kOutput };
+enum class Share { kHead, kLayer };
 enum class RoundingChoice { kAuto, kNearest, kFeedback, kRefined };
 
 std::span<const Named<HadamardChoice>> HadamardChoices();    // auto, on, off
@@ -24,6 +26,7 @@ std::span<const Named<OffsetRule>> OffsetRules();            // none, mean
 std::span<const Named<LossChoice>> LossChoices();            // auto, expected, exact
 std::span<const Named<ObjectiveChoice>> ObjectiveChoices();  // auto, mse, logit, output
 std::span<const Named<RoundingChoice>> RoundingChoices();    // auto, nearest, feedback, refined
+std::span<const Named<Share>> Shares();                      // head, layer
 
 // What is fitted and stored on one side. Defaults: the preset `best`.
 struct SideOptions {
@@ -34,7 +37,7 @@ struct SideOptions {
   Family rotation = Family::kButterfly;             // not kDense
   HadamardChoice hadamard = HadamardChoice::kAuto;  // auto: off for a butterfly, on for every other family
   OffsetRule offset = OffsetRule::kMean;
-  LossChoice loss = LossChoice::kAuto;  // of objective mse; the others have an expected loss only
+  LossChoice loss = LossChoice::kAuto;
   // auto: keys `logit` where the dump has queries, else `mse`; values `mse`, or `output` where validation
   // prefers it.
   ObjectiveChoice objective = ObjectiveChoice::kAuto;
@@ -45,6 +48,11 @@ struct SideOptions {
   std::optional<double> damping;
   // Rounds of refinement, [0, 16]; absent: validation chooses.
   std::optional<int> rounds;
+  // Sign patterns before the rotation to fit with, the first is none; validation chooses. [1, 64]
+  int signs = 1;
+  // Further fits from random starts; validation chooses. [0, 64]
+  int restarts = 0;
+  Share share = Share::kHead;  // who has one rotation together; offset and rounding stay per head
 
   void Check() const;  // throws UsageError that names the option
   // The codec for heads of this size. Throws Error when the block does not divide head_dim.
@@ -54,12 +62,15 @@ struct SideOptions {
 
 struct FitOptions {
   std::array<SideOptions, 2> sides;  // indexed by Side
+  BitPlan plan;                      // sets bits and block of every layer; empty: as in `sides`
   SplitOptions split;
   int max_iterations = 200;  // of the solver, per independent problem. [1, 10000]
   int threads = 0;           // 0: all cores. Never changes the result. [0, 1024]
   std::uint64_t seed = 1;
 
   void Check() const;  // throws UsageError
+  // With the plan's bits and block. Throws Error when there is a plan without this layer and side.
+  SideOptions ForLayer(int layer, Side side) const;
 };
 
 // The presets of the command line: `seed` is the original proposal, `best` the default.

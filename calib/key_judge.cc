@@ -2,10 +2,8 @@
 #include "calib/key_judge.h"
 
 #include <algorithm>
-#include <string>
 
-#include "lib/error.h"
-#include "lib/row_codec.h"
+#include "calib/metrics.h"
 
 namespace so4cal {
 namespace {
@@ -22,25 +20,6 @@ std::vector<TokenRange> SeenKeys(std::span<const std::uint64_t> starts, std::uin
     if (last > starts[i]) seen.push_back({starts[i], last});
   }
   return seen;
-}
-
-// All tokens of the head as the table stores those in `ranges`; the others stay zero.
-std::vector<float> StoreRanges(const CodecSpec& spec, const HeadTable& table, const HeadView& keys,
-                               std::span<const TokenRange> ranges) {
-  const HeadCodec codec(spec, table);
-  const auto d = static_cast<std::size_t>(keys.channels);
-  std::vector<float> stored(keys.num_tokens * d);
-  std::vector<std::uint8_t> rows;
-  for (const TokenRange& r : ranges) {
-    rows.resize((r.end - r.begin) * spec.row_bytes());
-    RowStatus status = codec.Encode(keys.tokens(r.begin, r.end), rows);
-    if (status.ok())
-      status = codec.Decode(rows, std::span(stored).subspan(r.begin * d, (r.end - r.begin) * d));
-    if (!status.ok())
-      throw Error("token " + std::to_string(r.begin + status.row) + ", channel " +
-                  std::to_string(status.channel) + " can't be stored: " + RowErrorText(status.error));
-  }
-  return stored;
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct StageShape {
 };
 
 // What a fit minimizes: a function of the matrices of all blocks of a head, or of an independent part of it.
-// One object serves one thread; Evaluate allocates nothing.
+// One object serves one thread.
 class RotationLoss {
  public:
   explicit RotationLoss(StageShape shape) : shape_(std::move(shape)) {}

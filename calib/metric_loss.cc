@@ -6,39 +6,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "calib/dense_stages.h"
 #include "lib/error.h"
 
 namespace so4cal {
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-// rows c, c+r, c+2r, c+3r of y = R (or R^T) times those of x, for every block of the stage.
-template <bool kTransposed>
-Matrix ApplyStage(const double* matrices, int stride, const Matrix& x) {
-  Matrix y(x.rows(), x.cols());
-  for (int i = 0; i < x.rows() / 4; ++i) {
-    const Eigen::Map<const Eigen::Matrix<double, 4, 4, Eigen::RowMajor>> block(matrices + 16 * i);
-    const int first = FirstChannel(i, stride);
-    for (int r = 0; r < 4; ++r) {
-      auto out = y.row(first + r * stride);
-      out.setZero();
-      for (int c = 0; c < 4; ++c)
-        out += (kTransposed ? block(c, r) : block(r, c)) * x.row(first + c * stride);
-    }
-  }
-  return y;
-}
-
-// gradient of the stage's matrices += dE/d out (in)^T.
-void AccumulateStage(const Matrix& g, const Matrix& x, int stride, double* gradient) {
-  for (int i = 0; i < x.rows() / 4; ++i) {
-    const int first = FirstChannel(i, stride);
-    for (int r = 0; r < 4; ++r)
-      for (int c = 0; c < 4; ++c)
-        gradient[16 * i + 4 * r + c] += g.row(first + r * stride).dot(x.row(first + c * stride));
-  }
-}
+using Matrix = RowMajorMatrix;
 
 // What each channel's cost under Mz is, and how it changes with Mz.
 struct ChannelCosts {
@@ -73,6 +47,7 @@ Matrix MetricGradient(const ChannelCosts& costs, const Eigen::VectorXd& weight) 
 
 struct MetricLoss::Impl {
   TokenLoss<float> tokens;
+  DenseStages stages;
   Matrix metric;  // in the frame before the stages
   Rounding rounding;
   double added_diagonal;
@@ -81,30 +56,6 @@ struct MetricLoss::Impl {
   double energy;  // mean of y^T M y
 };
 
-namespace {
-
-// U0 M U0^T, U0 the map before the stages.
-Matrix MetricBeforeStages(const Metric& metric, const HeadTransform& before_stages) {
-  const Eigen::Index n = before_stages.head_dim;
-  SO4CAL_CHECK(metric.size() == static_cast<std::size_t>(n * n));
-  const std::vector<double> dense = DenseMatrix(before_stages);
-  const Eigen::Map<const Matrix> m(metric.data(), n, n), before(dense.data(), n, n);
-  return before * m * before.transpose();
-}
-
-double MeanEnergy(std::span<const float> rows, const Matrix& metric) {
-  const auto d = static_cast<std::size_t>(metric.rows());
-  double energy = 0;
-  for (std::size_t t = 0; t < rows.size(); t += d) {
-    const Eigen::VectorXd y =
-        Eigen::Map<const Eigen::VectorXf>(rows.data() + t, metric.rows()).cast<double>();
-    energy += y.dot(metric * y);
-  }
-  return energy > 0 ? energy / static_cast<double>(rows.size() / d) : 1;
-}
-
-}  // namespace
-
 MetricLoss::MetricLoss(const StageShape& shape, const CodecSpec& codec, std::span<const float> rows,
                        const Metric& metric, const HeadTransform& before_stages, Rounding rounding,
                        double damping)
@@ -112,25 +63,22 @@ MetricLoss::MetricLoss(const StageShape& shape, const CodecSpec& codec, std::spa
   SO4CAL_CHECK(codec.head_dim == shape.channels);
   const auto d = static_cast<std::size_t>(shape.channels);
   const Matrix rotated = MetricBeforeStages(metric, before_stages);
-  impl_.reset(new Impl{.tokens = {shape, LossKind::kExpected, codec, rows, d, 0},
-                       .metric = rotated,
-                       .rounding = rounding,
-                       .added_diagonal = damping * rotated.trace() / static_cast<double>(d),
-                       .block = codec.block,
-                       .num_tokens = static_cast<double>(rows.size() / d),
-                       .energy = MeanEnergy(rows, rotated)});
+  impl_.reset(new Impl{
+      .tokens = {shape, LossKind::kExpected, codec, rows, d, 0},
+      .stages = DenseStages(shape),
+      .metric = rotated,
+      .rounding = rounding,
+      .added_diagonal = damping * rotated.trace() / static_cast<double>(d),
+      .block = codec.block,
+      .num_tokens = static_cast<double>(rows.size() / d),
+      .energy = EnergyUnder(rotated, rows) * static_cast<double>(d) / static_cast<double>(rows.size())});
 }
 
 MetricLoss::~MetricLoss() = default;
 
 double MetricLoss::Evaluate(std::span<const double> matrices, std::span<double> gradient) {
   const Eigen::Index d = shape().channels;
-  const std::size_t num_stages = shape().strides.size();
-  const std::size_t stage_size = static_cast<std::size_t>(d) * 4;
-  std::vector<Matrix> inputs{Matrix::Identity(d, d)};
-  for (std::size_t s = 0; s < num_stages; ++s)
-    inputs.push_back(ApplyStage<false>(matrices.data() + s * stage_size, shape().strides[s], inputs.back()));
-  const Matrix& u = inputs.back();
+  const Matrix& u = impl_->stages.Multiply(matrices);
   const Matrix um = u * impl_->metric;
   const Matrix mz = um * u.transpose();
   const ChannelCosts costs =
@@ -149,10 +97,7 @@ double MetricLoss::Evaluate(std::span<const double> matrices, std::span<double> 
   Eigen::VectorXd weight(d);
   for (Eigen::Index i = 0; i < d; ++i) weight[i] = scale * sums[static_cast<std::size_t>(i / m)];
   Matrix g = 2 * MetricGradient(costs, weight) * um;  // dE/dU
-  for (std::size_t s = num_stages; s-- > 0;) {
-    AccumulateStage(g, inputs[s], shape().strides[s], gradient.data() + s * stage_size);
-    if (s > 0) g = ApplyStage<true>(matrices.data() + s * stage_size, shape().strides[s], g);
-  }
+  impl_->stages.AddGradient(matrices, g, gradient);
   return loss;
 }
 

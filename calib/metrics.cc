@@ -141,6 +141,24 @@ std::vector<float> ChannelMean(const HeadView& tokens) {
   return mean;
 }
 
+std::vector<float> StoreRanges(const CodecSpec& spec, const HeadTable& table, const HeadView& head,
+                               std::span<const TokenRange> ranges) {
+  const HeadCodec codec(spec, table);
+  const auto d = static_cast<std::size_t>(head.channels);
+  std::vector<float> stored(head.num_tokens * d);
+  std::vector<std::uint8_t> rows;
+  for (const TokenRange& r : ranges) {
+    rows.resize((r.end - r.begin) * spec.row_bytes());
+    RowStatus status = codec.Encode(head.tokens(r.begin, r.end), rows);
+    if (status.ok())
+      status = codec.Decode(rows, std::span(stored).subspan(r.begin * d, (r.end - r.begin) * d));
+    if (!status.ok())
+      throw Error("token " + std::to_string(r.begin + status.row) + ", channel " +
+                  std::to_string(status.channel) + " can't be stored: " + RowErrorText(status.error));
+  }
+  return stored;
+}
+
 double GeometricMean(std::span<const double> values) {
   double sum = 0;
   for (const double v : values) sum += std::log(v);

@@ -45,6 +45,11 @@ std::vector<BaselineError> MeasureBaselines(const SideTable& side, int head, con
 // not encodable.
 std::vector<float> RoundTrip(const CodecSpec& codec, const HeadTable& table, const HeadView& tokens);
 
+// All tokens of the head as `table` stores those in `ranges`, the others zero: [token][channel], raw frame.
+// Throws Error when a token is not encodable.
+std::vector<float> StoreRanges(const CodecSpec& spec, const HeadTable& table, const HeadView& head,
+                               std::span<const TokenRange> ranges);
+
 // Error of one head stored with `table`.
 Distortion MeasureDistortion(const CodecSpec& codec, const HeadTable& table, const HeadView& tokens,
                              std::span<const float> fit_mean);

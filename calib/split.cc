@@ -19,8 +19,8 @@ std::vector<TokenRange> KeptTokens(const FileTokens& file, std::uint64_t skip) {
   for (std::size_t i = 0; i < file.sequence_starts.size(); ++i) {
     const std::uint64_t end =
         i + 1 < file.sequence_starts.size() ? file.sequence_starts[i + 1] : file.num_tokens;
-    const std::uint64_t begin = file.sequence_starts[i] + skip;
-    if (begin < end) kept.push_back({begin, end});
+    const std::uint64_t begin = file.sequence_starts[i];
+    if (skip < end - begin) kept.push_back({begin + skip, end});
   }
   return kept;
 }
@@ -85,11 +85,12 @@ std::vector<TokenSplit> SplitTokens(std::span<const FileTokens> files, const Spl
     const std::uint64_t fit_end = n * static_cast<std::uint64_t>(options.fit_percent) / 100;
     const std::uint64_t validation_end =
         n * static_cast<std::uint64_t>(options.fit_percent + options.validation_percent) / 100;
-    // Each file gives its share of --fit-tokens.
-    const std::uint64_t limit = options.fit_tokens == 0
-                                    ? 0
-                                    : std::max<std::uint64_t>(1, options.fit_tokens * fit_end /
-                                                                     std::max<std::uint64_t>(1, total_fit));
+    // Each file gives its share of --fit-tokens, of which there can't be more than total_fit.
+    const std::uint64_t limit =
+        options.fit_tokens == 0
+            ? 0
+            : std::max<std::uint64_t>(1, std::min(options.fit_tokens, total_fit) * fit_end /
+                                             std::max<std::uint64_t>(1, total_fit));
     TokenSplit split{FitRuns(kept, fit_end, limit), Slice(kept, fit_end, validation_end),
                      Slice(kept, validation_end, n)};
     CheckPart("fit", options.fit_percent, split.fit, n);

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dump_dataset.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
-#include <cstdio>
-#include <memory>
 #include <numeric>
 
+#include "formats/content_hash.h"
 #include "formats/hdf5_read.h"
 
 namespace so4cal {
@@ -35,21 +32,6 @@ std::vector<hsize_t> SlabExtents(const StoredArray& array) {
   }
   return slab;
 }
-
-struct HashState {
-  HashState() : state(XXH3_createState(), XXH3_freeState) { XXH3_128bits_reset(state.get()); }
-  void Update(std::span<const std::byte> bytes) {
-    XXH3_128bits_update(state.get(), bytes.data(), bytes.size());
-  }
-  std::string Hex() const {
-    const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
-    char text[33];
-    std::snprintf(text, sizeof(text), "%016llx%016llx", static_cast<unsigned long long>(hash.high64),
-                  static_cast<unsigned long long>(hash.low64));
-    return text;
-  }
-  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state;
-};
 
 // An open dataset with its file's own type: reading with it converts nothing.
 class OpenArray {
@@ -129,7 +111,7 @@ StoredArray DescribeArray(hid_t file, const std::string& file_name, const std::s
 std::string VisitStored(hid_t file, const StoredArray& array,
                         const std::function<void(std::size_t, std::span<std::byte>)>& visit) {
   const QuietHdf5Errors quiet;
-  HashState hash;
+  ContentHasher hash;
   if (array.size() == 0) return hash.Hex();
   const OpenArray open(file, array);
   const std::vector<hsize_t> slab = SlabExtents(array);
@@ -146,12 +128,6 @@ std::string VisitStored(hid_t file, const StoredArray& array,
     visit(first, bytes);
     first += elements;
   } while (Advance(start, slab, array.extents));
-  return hash.Hex();
-}
-
-std::string HashBytes(std::span<const std::byte> bytes) {
-  HashState hash;
-  hash.Update(bytes);
   return hash.Hex();
 }
 

@@ -40,9 +40,6 @@ StoredArray DescribeArray(hid_t file, const std::string& file_name, const std::s
 std::string VisitStored(hid_t file, const StoredArray& array,
                         const std::function<void(std::size_t, std::span<std::byte>)>& visit);
 
-// Content hash of bytes in memory.
-std::string HashBytes(std::span<const std::byte> bytes);
-
 // All values in file order. `hash`, if given, gets the content hash.
 std::vector<float> ReadFloats(hid_t file, const StoredArray& array, std::string* hash);
 

@@ -204,7 +204,9 @@ class Describer {
   const DumpOptions& options_;
 };
 
-void CheckRope(const Describer& describe, const std::string& name) {
+void CheckFormatAndRope(const Describer& describe, const std::string& name) {
+  if (const auto format = describe.Text("/", "format"); format && format->starts_with("so4cal-"))
+    throw Error(name + ": expected a dump of keys and values, found a file of format " + *format);
   const auto rope = describe.Text("/", "rope");
   if (!rope)
     throw Error(name +
@@ -264,7 +266,7 @@ StoredFile OpenDumpFile(const std::filesystem::path& path, const DumpOptions& op
   StoredFile stored;
   stored.file = OpenHdf5ReadOnly(path);
   const Describer describe(stored.file.get(), name, options);
-  CheckRope(describe, name);
+  CheckFormatAndRope(describe, name);
   const std::vector<LayerPaths> layers = FindLayers(stored.file.get(), name, options);
   stored.model = describe.Text("/", "model").value_or("");
   stored.num_layers = NumLayers(describe, name, layers);

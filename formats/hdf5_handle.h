@@ -61,9 +61,12 @@ T H5Check(T result, const std::string& what) {
 }
 
 // While it lives, HDF5 prints no error stack to stderr: the reason goes into our message instead.
+// The first one also keeps HDF5 from cleaning up when the program ends: after it has refused a damaged file
+// it can't, and prints "infinite loop closing library". Files are closed by their Hid, so nothing is lost.
 class QuietHdf5Errors {
  public:
   QuietHdf5Errors() {
+    H5dont_atexit();  // does nothing once the library is in use
     H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   }

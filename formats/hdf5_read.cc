@@ -28,6 +28,21 @@ Hid OpenLocked(const std::string& path, const std::string& name) {
               "); copy it or write it again");
 }
 
+std::string AttributeName(const std::string& where, const char* name) {
+  return where + ": attribute `" + name + "`";
+}
+
+struct OpenAttribute {
+  OpenAttribute(hid_t object, const char* name, const std::string& what)
+      : attribute(H5Check(H5Aopen(object, name, H5P_DEFAULT), what), H5Aclose),
+        type(H5Check(H5Aget_type(attribute.get()), what), H5Tclose) {
+    const Hid space(H5Check(H5Aget_space(attribute.get()), what), H5Sclose);
+    count = H5Check(H5Sget_simple_extent_npoints(space.get()), what);
+  }
+  Hid attribute, type;
+  hssize_t count = 0;  // of values
+};
+
 std::string PaddedText(const std::vector<char>& buffer, H5T_str_t padding) {
   std::string text(buffer.data(), strnlen(buffer.data(), buffer.size()));
   if (padding == H5T_STR_SPACEPAD) text.erase(text.find_last_not_of(' ') + 1);
@@ -123,40 +138,35 @@ std::vector<std::string> LinkNames(hid_t file, const std::string& group, const s
 
 std::optional<std::string> ReadTextAttribute(hid_t object, const char* name, const std::string& where) {
   const QuietHdf5Errors quiet;
-  const std::string what = where + ": attribute `" + name + "`";
+  const std::string what = AttributeName(where, name);
   if (H5Check(H5Aexists(object, name), what) == 0) return std::nullopt;
-  const Hid attribute(H5Check(H5Aopen(object, name, H5P_DEFAULT), what), H5Aclose);
-  const Hid type(H5Check(H5Aget_type(attribute.get()), what), H5Tclose);
-  const Hid space(H5Check(H5Aget_space(attribute.get()), what), H5Sclose);
-  if (H5Tget_class(type.get()) != H5T_STRING || H5Sget_simple_extent_npoints(space.get()) != 1)
+  const OpenAttribute open(object, name, what);
+  if (H5Tget_class(open.type.get()) != H5T_STRING || open.count != 1)
     throw Error(what + ": expected one text, found another type");
-  if (H5Tis_variable_str(type.get()) > 0) {
+  if (H5Tis_variable_str(open.type.get()) > 0) {
     char* text = nullptr;
-    H5Check(H5Aread(attribute.get(), type.get(), &text), what);
+    H5Check(H5Aread(open.attribute.get(), open.type.get(), &text), what);
     const std::string copy = text == nullptr ? "" : text;
     H5free_memory(text);
     return copy;
   }
-  std::vector<char> buffer(H5Tget_size(type.get()));
-  H5Check(H5Aread(attribute.get(), type.get(), buffer.data()), what);
-  return PaddedText(buffer, H5Tget_strpad(type.get()));
+  std::vector<char> buffer(H5Tget_size(open.type.get()));
+  H5Check(H5Aread(open.attribute.get(), open.type.get(), buffer.data()), what);
+  return PaddedText(buffer, H5Tget_strpad(open.type.get()));
 }
 
 std::optional<std::vector<double>> ReadNumberAttribute(hid_t object, const char* name,
                                                        const std::string& where) {
   const QuietHdf5Errors quiet;
-  const std::string what = where + ": attribute `" + name + "`";
+  const std::string what = AttributeName(where, name);
   if (H5Check(H5Aexists(object, name), what) == 0) return std::nullopt;
-  const Hid attribute(H5Check(H5Aopen(object, name, H5P_DEFAULT), what), H5Aclose);
-  const Hid type(H5Check(H5Aget_type(attribute.get()), what), H5Tclose);
-  const Hid space(H5Check(H5Aget_space(attribute.get()), what), H5Sclose);
-  const H5T_class_t kind = H5Tget_class(type.get());  // h5py stores a bool as an enumeration
+  const OpenAttribute open(object, name, what);
+  const H5T_class_t kind = H5Tget_class(open.type.get());  // h5py stores a bool as an enumeration
   if (kind != H5T_INTEGER && kind != H5T_FLOAT && kind != H5T_ENUM)
     throw Error(what + ": expected a number, found another type");
-  std::vector<double> values(
-      static_cast<std::size_t>(H5Check(H5Sget_simple_extent_npoints(space.get()), what)));
+  std::vector<double> values(static_cast<std::size_t>(open.count));
   if (values.empty()) throw Error(what + ": expected a number, found nothing");
-  H5Check(H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, values.data()), what);
+  H5Check(H5Aread(open.attribute.get(), H5T_NATIVE_DOUBLE, values.data()), what);
   return values;
 }
 

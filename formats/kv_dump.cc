@@ -5,6 +5,7 @@
 #include <cmath>
 #include <new>
 
+#include "formats/content_hash.h"
 #include "formats/dump_file.h"
 #include "formats/dump_values.h"
 
@@ -159,11 +160,10 @@ struct KvDump::Impl {
     return values;
   }
 
-  std::string Hash(std::size_t file, int layer, const char* name, const StoredArray& array) {
+  void AddHash(std::size_t file, int layer, const char* name, const StoredArray& array) {
     std::string& hash = hashes[{file, layer, name}];
     if (hash.empty())
       hash = VisitStored(stored[file].file.get(), array, [](std::size_t, std::span<std::byte>) {});
-    return hash;
   }
 };
 
@@ -268,20 +268,26 @@ std::optional<KvDump::Matrix> KvDump::ReadOutputProjection(int layer) const {
 
 std::vector<std::map<std::string, std::string>> KvDump::Hashes(int layer) const {
   const std::size_t index = impl_->Index(layer);
-  std::vector<std::map<std::string, std::string>> hashes;
   for (std::size_t f = 0; f < impl_->stored.size(); ++f) {
     const StoredLayer& stored = impl_->stored[f].layers[index];
-    auto& of_file = hashes.emplace_back();
-    const auto add = [&](const char* name, const StoredArray& array) {
-      of_file[name] = impl_->Hash(f, layer, name, array);
-    };
-    add("k", stored.k.array);
-    add("v", stored.v.array);
-    if (stored.q) add("q", stored.q->array);
-    if (stored.q_moment) add("q_moment", *stored.q_moment);
-    if (stored.w_o) add("w_o", *stored.w_o);
-    if (stored.q_positions) of_file["q_positions"] = HashBytes(std::as_bytes(std::span(*stored.q_positions)));
+    impl_->AddHash(f, layer, "k", stored.k.array);
+    impl_->AddHash(f, layer, "v", stored.v.array);
+    if (stored.q) impl_->AddHash(f, layer, "q", stored.q->array);
+    if (stored.q_moment) impl_->AddHash(f, layer, "q_moment", *stored.q_moment);
+    if (stored.w_o) impl_->AddHash(f, layer, "w_o", *stored.w_o);
   }
+  return HashesOfRead(layer);
+}
+
+std::vector<std::map<std::string, std::string>> KvDump::HashesOfRead(int layer) const {
+  const std::size_t index = impl_->Index(layer);
+  std::vector<std::map<std::string, std::string>> hashes(impl_->stored.size());
+  for (const auto& [key, hash] : impl_->hashes)
+    if (const auto& [file, of_layer, name] = key; of_layer == layer) hashes[file][name] = hash;
+  for (std::size_t f = 0; f < hashes.size(); ++f)
+    if (const auto& positions = impl_->stored[f].layers[index].q_positions;
+        positions && hashes[f].contains("q"))
+      hashes[f]["q_positions"] = ContentHash(std::as_bytes(std::span(*positions)));
   return hashes;
 }
 

@@ -95,6 +95,8 @@ class KvDump {
   // optional ones that are there. Of the stored values in file order, before any filter. What was read
   // already is not read again.
   std::vector<std::map<std::string, std::string>> Hashes(int layer) const;
+  // Only of the datasets that the Read functions above have read so far; reads nothing.
+  std::vector<std::map<std::string, std::string>> HashesOfRead(int layer) const;
 
  private:
   struct Impl;

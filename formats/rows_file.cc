@@ -6,9 +6,8 @@
 #include <cmath>
 #include <utility>
 
-#include "formats/atomic_file.h"
 #include "formats/hdf5_read.h"
-#include "formats/hdf5_write.h"
+#include "formats/layered_file.h"
 #include "lib/error.h"
 #include "lib/version.h"
 
@@ -16,7 +15,7 @@ namespace so4cal {
 namespace {
 
 constexpr char kFormat[] = "so4cal-rows";
-constexpr std::uint64_t kVersion1 = 1;
+constexpr std::uint64_t kFileVersion = 1;
 constexpr std::uint64_t kMaxHeads = 65536;
 
 std::string DatasetPath(int layer, Side side) {
@@ -53,6 +52,13 @@ std::uint64_t WholeNumber(hid_t object, const char* name, const std::string& whe
     throw Error(where + ": attribute " + name + " is " + std::to_string(value) +
                 ", expected a whole number up to " + std::to_string(max));
   return static_cast<std::uint64_t>(value);
+}
+
+void CheckVersion(hid_t root, const char* name, std::uint64_t expected, const std::string& where) {
+  const std::uint64_t found = WholeNumber(root, name, where, 1U << 30);
+  if (found != expected)
+    throw Error(where + ": " + name + " is " + std::to_string(found) + ", expected " +
+                std::to_string(expected) + ": made by a newer so4cal?");
 }
 
 std::vector<std::uint64_t> SequenceStarts(hid_t file, const std::string& name) {
@@ -113,25 +119,16 @@ PackedSide Describe(hid_t dataset, const std::string& where) {
 
 void WriteRowsFile(const std::filesystem::path& out, const DumpHeader& header,
                    const std::function<PackedSide(int layer, Side side)>& encode) {
-  WriteAtomically(out, [&](const std::filesystem::path& temporary) {
-    Hdf5FileWriter file(temporary, out);
+  const auto attributes = [](Hdf5FileWriter& file) {
     file.Text("/", "format", kFormat);
-    file.Number("/", "version", kVersion1);
-    file.Number("/", "row_format_version", kVersion1);
-    file.Text("/", "model", header.model);
+    file.Number("/", "version", kFileVersion);
+    file.Number("/", "row_format_version", kRowFormatVersion);
     file.Text("/", "tool_version", kVersion);
-    if (header.num_model_layers > 0)
-      file.Number("/", "num_layers", static_cast<std::uint64_t>(header.num_model_layers));
-    const std::vector<std::int64_t> starts(header.sequence_starts.begin(), header.sequence_starts.end());
-    file.Dataset("/sequence_starts", starts, {starts.size()});
-    file.Group("/layers");
-    for (const int layer : header.layers) {
-      file.Group("/layers/" + std::to_string(layer));
-      for (const Side side : kSides)
-        WriteSide(file, DatasetPath(layer, side), encode(layer, side), header.num_tokens);
-      file.Flush();
-    }
-  });
+  };
+  WriteLayeredFile(
+      out, header, attributes, [&](Hdf5FileWriter& file, const std::string& group, int layer, Side side) {
+        WriteSide(file, group + "/" + SideName(side) + "_rows", encode(layer, side), header.num_tokens);
+      });
 }
 
 struct RowsFile::Impl {
@@ -175,10 +172,8 @@ RowsFile::RowsFile(const std::filesystem::path& path) : impl_(std::make_unique<I
   if (format != kFormat)
     throw Error(impl_->name + ": attribute format is " + format + ", expected " + kFormat +
                 ": give a file from 'so4cal encode'");
-  for (const char* version : {"version", "row_format_version"})
-    if (const auto found = WholeNumber(root.get(), version, impl_->name, 1U << 30); found != kVersion1)
-      throw Error(impl_->name + ": " + version + " is " + std::to_string(found) +
-                  ", expected 1: made by a newer so4cal?");
+  CheckVersion(root.get(), "version", kFileVersion, impl_->name);
+  CheckVersion(root.get(), "row_format_version", kRowFormatVersion, impl_->name);
   impl_->header.model = RequiredText(root.get(), "model", impl_->name);
   if (ReadNumberAttribute(root.get(), "num_layers", impl_->name))
     impl_->header.num_model_layers =

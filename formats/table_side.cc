@@ -116,6 +116,20 @@ void Stages(TableArchive& ar, SideTable& side) {
     }
 }
 
+void ErrorFigures(TableArchive& ar, std::vector<HeadOutcome>& outcomes) {
+  const auto fields = HeadErrors::Fields();
+  Legend columns;
+  for (const HeadErrors::Field& field : fields)
+    columns.emplace_back(static_cast<std::uint8_t>(columns.size()), field.name);
+  std::vector<double> values;
+  for (const HeadOutcome& outcome : outcomes)
+    for (const HeadErrors::Field& field : fields) values.push_back(outcome.errors.*field.value);
+  ar.Array("errors", &values, {outcomes.size(), fields.size()}, columns);
+  const double* next = values.data();
+  for (HeadOutcome& outcome : outcomes)
+    for (const HeadErrors::Field& field : fields) outcome.errors.*field.value = *next++;
+}
+
 void Outcomes(TableArchive& ar, SideTable& side) {
   const std::size_t n = side.heads.size();
   auto& outcomes = side.outcomes;
@@ -127,20 +141,7 @@ void Outcomes(TableArchive& ar, SideTable& side) {
   Column<std::uint64_t>(ar, "iterations", n, [&](std::size_t h) -> int& { return outcomes[h].iterations; });
   Column<std::uint8_t>(ar, "converged", n,
                        [&](std::size_t h) -> std::uint8_t& { return outcomes[h].converged; });
-  const Legend columns = {{0, "validation_identity"},
-                          {1, "validation_hadamard"},
-                          {2, "validation_fitted"},
-                          {3, "test_hadamard"},
-                          {4, "test_chosen"}};
-  std::vector<double> errors;
-  for (const HeadOutcome& o : outcomes)
-    errors.insert(errors.end(), {o.errors.validation_identity, o.errors.validation_hadamard,
-                                 o.errors.validation_fitted, o.errors.test_hadamard, o.errors.test_chosen});
-  ar.Array("errors", &errors, {n, HeadErrors::kCount}, columns);
-  for (std::size_t h = 0; h < n; ++h) {
-    const double* e = errors.data() + h * HeadErrors::kCount;
-    outcomes[h].errors = {e[0], e[1], e[2], e[3], e[4]};
-  }
+  ErrorFigures(ar, outcomes);
 }
 
 void Heads(TableArchive& ar, SideTable& side) {

@@ -2,12 +2,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "lib/codec_spec.h"
-#include "lib/quantize_block.h"
 
 namespace so4cal {
 
@@ -25,32 +23,17 @@ FeedbackFactor FactorMetric(std::vector<double> mz, std::size_t n);
 std::vector<double> RotatedMetric(std::span<const double> u, std::span<const float> m, double damping,
                                   std::size_t n);
 
-// Rounding of one row under a metric: errors are pushed on to later coordinates, then `rounds` rounds of
-// refinement. calib/MATH.md section 5; the order of operations is fixed in lib/CODEC.md, "Rounding".
-class FeedbackRounding {
- public:
+// A head's metric as the encoder reads it. Panel-major: kPanelRows rows at a time (lib/encode_tile.h), of
+// these the entries of column 0, then those of column 1, and so on.
+struct RoundingMetric {
   static constexpr int kMaxRefinedBlocks = 64;
 
-  FeedbackRounding(const CodecSpec& spec, std::span<const double> damped_mz, int rounds);
-
-  // z: head_dim values in the rotated frame. scales: one per block, chosen before; refinement changes them.
-  // codes: head_dim, written.
-  void Round(std::span<const float> z, std::span<BlockScale> scales,
-             std::span<std::uint8_t> codes) const noexcept;
-
- private:
-  void PushErrorsOn(std::span<const float> z, std::span<const BlockScale> scales,
-                    std::span<std::uint8_t> codes) const noexcept;
-  void RefitScales(std::span<const float> z, std::span<BlockScale> scales,
-                   std::span<const std::uint8_t> codes) const noexcept;
-  void Sweep(std::span<const float> z, std::span<const BlockScale> scales,
-             std::span<std::uint8_t> codes) const noexcept;
-
-  std::size_t n_, block_, num_blocks_;
-  const Grid* grid_;
-  int rounds_;
-  std::vector<float> mz_;            // row-major, symmetric
-  std::vector<float> coefficients_;  // row-major, upper triangle used
+  int rounds = 0;             // of refinement; 0: feedback only
+  std::vector<float> push;    // FeedbackFactor::coefficients
+  std::vector<float> metric;  // the damped Mz
 };
+// damped_mz: row-major, spec.head_dim squared. Throws Error as FactorMetric() does, and when there are rounds
+// and more than kMaxRefinedBlocks blocks.
+RoundingMetric MakeRoundingMetric(const CodecSpec& spec, std::span<const double> damped_mz, int rounds);
 
 }  // namespace so4cal

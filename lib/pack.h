@@ -8,10 +8,8 @@
 
 namespace so4cal {
 
-// The planes of one row, lib/CODEC.md, "Row format, version 1". codes: head_dim values below 2^bits;
+// Reads the planes of one row, lib/CODEC.md, "Row format, version 1". codes: head_dim values below 2^bits;
 // scales: one fp16 pattern per block; row: spec.row_bytes() bytes.
-void PackRow(const CodecSpec& spec, std::span<const std::uint16_t> scales,
-             std::span<const std::uint8_t> codes, std::span<std::uint8_t> row) noexcept;
 void UnpackScales(std::span<const std::uint8_t> row, std::span<std::uint16_t> scales) noexcept;
 void UnpackCodes(const CodecSpec& spec, std::span<const std::uint8_t> row,
                  std::span<std::uint8_t> codes) noexcept;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/rotation_table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -27,6 +28,17 @@ constexpr Named<Objective> kObjectives[] = {
     {Objective::kOutput, "output", "attention output (values)"},
 };
 
+constexpr HeadErrors::Field kErrorFields[] = {
+    {"validation_identity", &HeadErrors::validation_identity},
+    {"validation_hadamard", &HeadErrors::validation_hadamard},
+    {"validation_fitted", &HeadErrors::validation_fitted},
+    {"test_hadamard", &HeadErrors::test_hadamard},
+    {"test_chosen", &HeadErrors::test_chosen},
+    {"decision_identity", &HeadErrors::decision_identity},
+    {"decision_hadamard", &HeadErrors::decision_hadamard},
+    {"decision_fitted", &HeadErrors::decision_fitted},
+};
+
 bool SameShape(const HeadTransform& a, const HeadTransform& b) {
   if (a.hadamard != b.hadamard || a.stages.size() != b.stages.size()) return false;
   for (std::size_t i = 0; i < a.stages.size(); ++i)
@@ -43,11 +55,10 @@ void CheckOutcome(const HeadOutcome& outcome) {
     throw Error("iterations is " + std::to_string(outcome.iterations) + ", expected 0 or more");
   if (outcome.converged > 1)
     throw Error("converged is " + std::to_string(int{outcome.converged}) + ", expected 0 or 1");
-  const HeadErrors& e = outcome.errors;
-  for (const double v :
-       {e.validation_identity, e.validation_hadamard, e.validation_fitted, e.test_hadamard, e.test_chosen})
-    if (v < 0 || std::isinf(v))  // NaN: not measured
-      throw Error("an error figure is " + std::to_string(v) + ", expected 0 or more, or NaN");
+  for (const auto& [name, value] : HeadErrors::Fields())
+    if (const double v = outcome.errors.*value; v < 0 || std::isinf(v))  // NaN: not measured
+      throw Error("error figure " + std::string(name) + " is " + std::to_string(v) +
+                  ", expected 0 or more, or NaN");
 }
 
 void CheckSide(const SideTable& side, const std::string& where) {
@@ -98,6 +109,15 @@ void CheckSplit(const DumpRecord& dump) {
 std::span<const Named<Family>> Families() { return kFamilies; }
 std::span<const Named<LossKind>> LossKinds() { return kLossKinds; }
 std::span<const Named<Objective>> Objectives() { return kObjectives; }
+
+std::span<const HeadErrors::Field> HeadErrors::Fields() { return kErrorFields; }
+
+bool HeadErrors::operator==(const HeadErrors& other) const {
+  return std::ranges::all_of(kErrorFields, [&](const Field& field) {
+    const double a = this->*field.value, b = other.*field.value;
+    return a == b || (std::isnan(a) && std::isnan(b));
+  });
+}
 
 void RotationTable::Check() const {
   for (const DumpRecord& dump : dumps) CheckSplit(dump);

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,12 +25,26 @@ std::span<const Named<Family>> Families();
 std::span<const Named<LossKind>> LossKinds();
 std::span<const Named<Objective>> Objectives();
 
-// NMSE (error energy / raw energy) of one head with the table's codec and rounding; NaN where not measured.
+// Error figures of one head with the table's codec and rounding; NaN where not measured.
+// validation_, test_: NMSE (error energy / raw energy) on those tokens. "hadamard" is plain Hadamard with the
+// head's own offset, not the codec of a table without calibration. decision_: on validation tokens, in the
+// metric by which the guard chose (that of HeadOutcome::objective: mse: NMSE; logit: NMSE of the attention
+// logits; output: NMSE of the attention output), for identity, for the start of the fit (Hadamard) and for
+// the fitted map.
 struct HeadErrors {
-  double validation_identity = 0, validation_hadamard = 0, validation_fitted = 0;
-  double test_hadamard = 0, test_chosen = 0;
-  static constexpr int kCount = 5;
-  bool operator==(const HeadErrors&) const = default;
+  double validation_identity = kNotMeasured, validation_hadamard = kNotMeasured,
+         validation_fitted = kNotMeasured;
+  double test_hadamard = kNotMeasured, test_chosen = kNotMeasured;
+  double decision_identity = kNotMeasured, decision_hadamard = kNotMeasured, decision_fitted = kNotMeasured;
+
+  static constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
+  struct Field {
+    const char* name;
+    double HeadErrors::*value;
+  };
+  static std::span<const Field> Fields();  // all of the above, in this order
+  // Not measured equals not measured.
+  bool operator==(const HeadErrors& other) const;
 };
 
 // How the fit of one head went.

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/encode_rows.h"
 #include "lib/error.h"
 #include "lib/feedback_rounding.h"
 #include "lib/half.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr std::size_t kMaxHeadDim = 1024;
 constexpr std::size_t kTileFloats = 4096;  // rows rotated at a time, on the stack
+constexpr std::size_t kBatch = 16;         // rows that the encoder takes at once on wide vectors
 
 using RowFloats = std::array<float, kMaxHeadDim>;
 using RowCodes = std::array<std::uint8_t, kMaxHeadDim>;
@@ -35,7 +37,7 @@ struct HeadCodec::Impl {
   // No channel of x - offset above this: no scale can overflow, whatever the rotation. |z| <= sqrt(head_dim)
   // |x - offset|, and a least-squares scale stays below 4 times the absmax scale.
   float safe_magnitude;
-  std::optional<FeedbackRounding> rounding;  // unless nearest
+  std::optional<RoundingMetric> metric;  // unless nearest
 
   Impl(const CodecSpec& codec_spec, const HeadTable& table, RotationF32 map);
 
@@ -45,7 +47,6 @@ struct HeadCodec::Impl {
 
   RowStatus FindUnencodable(const HeadView& x) const noexcept;
   RowStatus CheckScales(std::span<const float> x_row, std::size_t row) const noexcept;
-  void EncodeRotatedRow(std::span<const float> z, std::span<std::uint8_t> row) const noexcept;
   RowStatus CheckRow(std::span<const std::uint8_t> row, std::size_t index) const noexcept;
   void DecodeRotatedRow(std::span<const std::uint8_t> row, std::span<float> z_hat) const noexcept;
 };
@@ -68,7 +69,7 @@ HeadCodec::Impl::Impl(const CodecSpec& codec_spec, const HeadTable& table, Rotat
       rotation(std::move(map)),
       safe_magnitude(kLargestHalf * grid->top / (4 * std::sqrt(static_cast<float>(spec.head_dim)))) {
   if (table.rounding == Rounding::kNearest) return;
-  rounding.emplace(
+  metric = MakeRoundingMetric(
       spec,
       RotatedMetric(DenseMatrix(rotation), table.metric, static_cast<double>(table.damping), head_dim()),
       table.rounds);
@@ -127,31 +128,14 @@ RowStatus HeadCodec::Impl::FindUnencodable(const HeadView& x) const noexcept {
   return {};
 }
 
-void HeadCodec::Impl::EncodeRotatedRow(std::span<const float> z, std::span<std::uint8_t> row) const noexcept {
-  std::array<BlockScale, kMaxHeadDim> scale_storage;
-  RowCodes code_storage;
-  const std::span<BlockScale> scales = std::span(scale_storage).first(num_blocks());
-  const std::span<std::uint8_t> codes = std::span(code_storage).first(head_dim());
-  for (std::size_t b = 0; b < num_blocks(); ++b)
-    scales[b] = ChooseScale(*grid, spec.scale, z.subspan(b * block(), block()));
-  if (rounding.has_value()) {
-    rounding->Round(z, scales, codes);
-  } else {
-    for (std::size_t b = 0; b < num_blocks(); ++b)
-      ChooseCodes(*grid, scales[b].value, z.subspan(b * block(), block()),
-                  codes.subspan(b * block(), block()));
-  }
-  RowScales halves;
-  for (std::size_t b = 0; b < num_blocks(); ++b) halves[b] = scales[b].half;
-  PackRow(spec, std::span(halves).first(num_blocks()), codes, row);
-}
-
 RowStatus HeadCodec::Encode(const HeadView& x, std::span<std::uint8_t> rows) const noexcept {
   const std::size_t n = impl_->head_dim(), row_bytes = impl_->spec.row_bytes();
   SO4CAL_CHECK(static_cast<std::size_t>(x.channels) == n && rows.size() == x.num_tokens * row_bytes);
   if (const RowStatus status = impl_->FindUnencodable(x); !status.ok()) return status;
+  const RoundingMetric* metric = impl_->metric.has_value() ? &*impl_->metric : nullptr;
   std::array<float, kTileFloats> tile;
-  const std::size_t tile_rows = kTileFloats / n;
+  const std::size_t tile_rows =
+      kTileFloats / n < kBatch ? kTileFloats / n : kTileFloats / n / kBatch * kBatch;
   for (std::size_t first = 0; first < x.num_tokens; first += tile_rows) {
     const std::size_t count = std::min(tile_rows, x.num_tokens - first);
     const std::span<float> z = std::span(tile).first(count * n);
@@ -159,8 +143,7 @@ RowStatus HeadCodec::Encode(const HeadView& x, std::span<std::uint8_t> rows) con
       std::copy_n(x.row(first + t).begin(), n, z.begin() + static_cast<std::ptrdiff_t>(t * n));
     SubtractOffset(impl_->rotation, z);
     RotateRows(impl_->rotation, z);
-    for (std::size_t t = 0; t < count; ++t)
-      impl_->EncodeRotatedRow(z.subspan(t * n, n), rows.subspan((first + t) * row_bytes, row_bytes));
+    EncodeRotatedRows(impl_->spec, metric, z, rows.subspan(first * row_bytes, count * row_bytes));
   }
   return {};
 }

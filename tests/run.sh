@@ -12,7 +12,14 @@ case "${1:-}" in
   *) echo "usage: tests/run.sh [--long]" >&2; exit 2 ;;
 esac
 
-app/setup.sh --python || exit 1
+# The Python packages wait for the network and the compiler for the processor: both at once. The `dev` workflow below
+# then finds its targets built, and the tests that need the packages because it configures again.
+app/setup.sh || exit 1
+app/setup.sh --python &
+python_packages=$!
+cmake --preset dev && cmake --build --preset dev # a failure is counted below
+wait $python_packages || exit 1
+
 export SO4CAL_DUMPS=${SO4CAL_DUMPS:-$(realpath -m ../shared/data/dumps)}
 [[ -d $SO4CAL_DUMPS ]] || echo "SO4CAL_DUMPS: no folder $SO4CAL_DUMPS, so tests on those dumps are skipped"
 mkdir -p build/logs

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -27,6 +27,19 @@ class CodecSet(Protocol):
 
     def side(self, layer: int, side: str, num_heads: int, head_dim: int) -> list[RowCodec]:
         """A codec for each KV head of the layer's keys ("k") or values ("v"). Raises InputError if they don't fit."""
+
+
+def refuse_shared_caches(config: Any) -> None:
+    """Raises InputError for a model with layers that read another layer's keys and values: packing would happen at
+    the wrong layer, with the wrong table. `config` is the model's."""
+    modes = getattr(config.get_text_config(decoder=True), "kv_sharing_modes", None) or []
+    shared = [str(layer) for layer, mode in enumerate(modes) if mode == "reuse"]
+    if shared:
+        raise InputError(
+            f"{config.model_type}: expected layers with keys and values of their own, found that layers "
+            f"{', '.join(shared)} read those of other layers: packed caches do not support this model; dump_kv.py and "
+            "so4cal report work on its other layers"
+        )
 
 
 class TableCodecs:

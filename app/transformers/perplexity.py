@@ -30,7 +30,7 @@ from load_model import MODEL_DTYPES, InputError, leading_bos, load_model, load_t
 
 import torch
 
-from codec_sets import CodecSet, load_codecs
+from codec_sets import CodecSet, load_codecs, refuse_shared_caches
 from dump_kv import check_context, make_sequences, non_negative, positive
 from window_scores import RoundTrip, WindowScore, compare, mean_scores, score_window, window_logits
 
@@ -226,6 +226,7 @@ def run(arguments: argparse.Namespace) -> None:
         for name, codecs in settings.items()
     }
     model = load_model(arguments.model, arguments.model_dtype, arguments.device)
+    refuse_shared_caches(model.config)
     check_context(model, windows)
     score_all(model, windows, settings, results, arguments.sink)
     summary = summarize(arguments, described, settings, results, windows, torch.finfo(model.dtype).bits)

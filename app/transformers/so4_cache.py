@@ -34,7 +34,7 @@ from transformers.cache_utils import (
 )
 
 from codec import CodecLibrary, RowCodec
-from codec_sets import CodecSet, TableCodecs, decode_heads, encode_heads
+from codec_sets import CodecSet, TableCodecs, decode_heads, encode_heads, refuse_shared_caches
 from table_heads import read_table
 
 
@@ -203,18 +203,19 @@ class So4Layer(CacheLayerMixin):
 
 
 class So4Cache(Cache):
-    """`config` is the model's. Raises InputError for layers whose cache is more than keys and values."""
+    """`config` is the model's. Raises InputError for layers whose cache is more than keys and values, or another's."""
 
     def __init__(
         self, config: Any, codecs: CodecSet, sink: int = 4, recent: int = 0, keep_decoded: bool = False
     ) -> None:
         if sink < 0 or recent < 0:
             raise InputError(f"sink {sink}, recent {recent}: expected 0 or more exact tokens")
+        refuse_shared_caches(config)
         options = Options(sink, recent, keep_decoded)
         make: dict[type, Callable[[int, Any], Any]] = {
             DynamicLayer: lambda i, _: So4Layer(i, codecs, options, None),
             DynamicSlidingWindowLayer: lambda i, layer: So4Layer(i, codecs, options, layer.sliding_window),
-            DummyLayer: lambda _, layer: layer,  # reads another layer's keys and values
+            DummyLayer: lambda _, layer: layer,  # has no attention
             LinearAttentionLayer: lambda _, layer: layer,  # has none
         }
         layers = DynamicCache(config=config).layers

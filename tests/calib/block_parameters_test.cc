@@ -9,7 +9,7 @@
 namespace so4cal {
 namespace {
 
-class EveryFamily : public testing::TestWithParam<Family> {};
+class BlocksOfEveryFamily : public testing::TestWithParam<Family> {};
 
 std::vector<double> RandomParameters(Family family, int num_blocks, unsigned seed) {
   std::mt19937 rng(seed);
@@ -27,7 +27,7 @@ std::vector<double> RandomParameters(Family family, int num_blocks, unsigned see
 
 // f = <weights, matrices(parameters)> is a polynomial of degree 2 in the quaternions (a sine in the angles):
 // central differences with step 1e-5 leave 1e-10 of truncation and 1e-11 of rounding.
-TEST_P(EveryFamily, GradientAgreesWithCentralDifferences) {
+TEST_P(BlocksOfEveryFamily, GradientAgreesWithCentralDifferences) {
   const int num_blocks = 3;
   const BlockParameters blocks(GetParam(), num_blocks);
   const std::vector<double> p = RandomParameters(GetParam(), num_blocks, 5);
@@ -50,7 +50,7 @@ TEST_P(EveryFamily, GradientAgreesWithCentralDifferences) {
   }
 }
 
-TEST_P(EveryFamily, BlocksAndParametersAreTheSameRotations) {
+TEST_P(BlocksOfEveryFamily, BlocksAndParametersAreTheSameRotations) {
   const BlockParameters blocks(GetParam(), 4);
   const std::vector<double> p = RandomParameters(GetParam(), 4, 7);
   std::vector<double> before(64), after(64);
@@ -60,7 +60,7 @@ TEST_P(EveryFamily, BlocksAndParametersAreTheSameRotations) {
     EXPECT_NEAR(before[i], after[i], 1e-14);  // renormalized once
 }
 
-TEST_P(EveryFamily, IdentityIsAStart) {
+TEST_P(BlocksOfEveryFamily, IdentityIsAStart) {
   const BlockParameters blocks(GetParam(), 1);
   const So4 identity;
   std::vector<double> m(16);
@@ -68,7 +68,7 @@ TEST_P(EveryFamily, IdentityIsAStart) {
   for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(m[i], i % 5 == 0 ? 1 : 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
+INSTANTIATE_TEST_SUITE_P(Families, BlocksOfEveryFamily,
                          testing::Values(Family::kButterfly, Family::kSo4, Family::kLeft, Family::kPlanar),
                          [](const auto& p) { return std::string(NameOf(Families(), p.param)); });
 

@@ -97,6 +97,27 @@ TEST(FitModel, ConstantHeadsAreIdentityAndCounted) {
   EXPECT_GE(tables[0].counts.at("k_identity"), 1u);
 }
 
+TEST(FitModel, SharedSidesHaveOneMap) {
+  FitOptions options;
+  options.max_iterations = 5;
+  options.sides[0].share = Share::kLayer;
+  const auto tables = Fit({0}, options, {.read = [](int layer, Side side) {
+                            SideInput input = Input(layer, side);
+                            if (side == Side::kKey) input.constant_heads = {1};
+                            return input;
+                          }});
+  const SideTable& k = tables[0].side(Side::kKey);
+  EXPECT_TRUE(k.shared);
+  EXPECT_FALSE(tables[0].side(Side::kValue).shared);
+  for (const HeadTable& head : k.heads) EXPECT_EQ(head.transform.stages, k.heads[0].transform.stages);
+  EXPECT_EQ(k.heads[2].chosen, k.heads[0].chosen);
+  EXPECT_EQ(k.heads[1].chosen, Chosen::kIdentity);  // the constant one
+  EXPECT_EQ(tables[0].counts.at("k_identity"), 1u);
+  EXPECT_EQ(tables[0].counts.at("k_" + std::string(NameOf(ChosenNames(), k.heads[0].chosen))), 2u);
+  const SideTable& v = tables[0].side(Side::kValue);
+  EXPECT_NE(v.heads[0].transform.stages, v.heads[2].transform.stages);
+}
+
 TEST(FitModel, PassesOnWhatTheSourceThrows) {
   FitOptions options;
   options.max_iterations = 1;

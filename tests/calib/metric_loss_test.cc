@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "lib/feedback_rounding.h"
-#include "tests/support/random_data.h"
+#include "tests/support/random_metric.h"
 
 namespace so4cal {
 namespace {
@@ -24,30 +24,9 @@ HeadTransform NoStages() {
   return t;
 }
 
-// A A^T of 80 random rows with a power-law spectrum, as query moments have.
-Metric RandomMetric(unsigned seed) {
-  const std::vector<float> a = Noise(80 * kHeadDim, seed);
-  Metric m(kSize, 0.0);
-  for (std::size_t r = 0; r < 80; ++r)
-    for (std::size_t i = 0; i < kHeadDim; ++i)
-      for (std::size_t j = 0; j < kHeadDim; ++j)
-        m[i * kHeadDim + j] += static_cast<double>(a[r * kHeadDim + i]) *
-                               static_cast<double>(a[r * kHeadDim + j]) /
-                               std::sqrt(static_cast<double>((i + 1) * (j + 1)));
-  return m;
-}
-
 Metric Identity() {
   Metric m(kSize, 0.0);
   for (std::size_t i = 0; i < kHeadDim; ++i) m[i * kHeadDim + i] = 1;
-  return m;
-}
-
-std::vector<double> Matrices(const std::vector<Stage>& stages) {
-  std::vector<double> m;
-  for (const Stage& s : stages)
-    for (const So4& b : s.blocks)
-      for (const double v : ToMatrix(b)) m.push_back(v);
   return m;
 }
 
@@ -55,8 +34,8 @@ class EveryRule : public testing::TestWithParam<Rounding> {};
 
 // The token sums are f32: differences with step 1e-3 carry 1e-7 / 1e-3 of rounding and 1e-6 of truncation.
 TEST_P(EveryRule, GradientAgreesWithCentralDifferences) {
-  MetricLoss loss(Butterfly(), Spec(), Noise(40 * kHeadDim, 61), RandomMetric(62), NoStages(), GetParam(),
-                  0.01);
+  MetricLoss loss(Butterfly(), Spec(), Noise(40 * kHeadDim, 61), RandomMetric(kHeadDim, 62), NoStages(),
+                  GetParam(), 0.01);
   const std::vector<double> at = Matrices(RandomStages(kHeadDim, ButterflyStrides(kHeadDim), 63));
   std::vector<double> gradient(at.size());
   loss.Evaluate(at, gradient);
@@ -90,7 +69,7 @@ TEST_P(EveryRule, IdentityMetricIsThePlainLoss) {
 TEST_P(EveryRule, ValueIsTheFormula) {
   const std::size_t tokens = 50;
   const std::vector<float> rows = Noise(tokens * kHeadDim, 66);
-  const Metric metric = RandomMetric(67);
+  const Metric metric = RandomMetric(kHeadDim, 67);
   HeadTransform t = NoStages();
   t.stages = RandomStages(kHeadDim, ButterflyStrides(kHeadDim), 68);
   MetricLoss loss(Butterfly(), Spec(), rows, metric, NoStages(), GetParam(), 0.01);

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <numeric>
 
 #include "lib/error.h"
@@ -47,6 +48,17 @@ TEST(Split, FitTokensAreSpreadAndCounted) {
   EXPECT_GT(split[0].fit.back().begin, 6000u);  // they reach to the end of the fit part, which is 7004
   EXPECT_LE(split[0].fit.back().end, 7004u);
   EXPECT_THAT(split[0].test, ElementsAre(Is(8504, 10004)));  // the other parts stay whole
+}
+
+TEST(Split, HugeLimitsAreNoLimits) {  // their products and sums would wrap
+  constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
+  const FileTokens files[] = {{1000, {0, 100}}, {500, {0}}};
+  for (const std::uint64_t limit : {kHuge, kHuge / 3, std::uint64_t{1} << 63}) {
+    const auto unlimited = SplitTokens(files, {});
+    const auto limited = SplitTokens(files, {.fit_tokens = limit});
+    for (std::size_t f = 0; f < 2; ++f) EXPECT_EQ(limited[f], unlimited[f]) << limit;
+    EXPECT_THROW(SplitTokens(files, {.skip_tokens = limit}), Error);  // nothing is left
+  }
 }
 
 TEST(Split, PartsNeverOverlap) {

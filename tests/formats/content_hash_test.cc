@@ -11,6 +11,17 @@ namespace {
 // Value of the empty input in xxHash's own documentation of XXH3 128 bits, seed 0.
 TEST(ContentHashTest, EmptyInput) { EXPECT_EQ(ContentHash({}), "99aa06d3014798d86001c324468d497f"); }
 
+TEST(ContentHashTest, PiecesHashAsTheWhole) {
+  std::vector<std::byte> bytes(1000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
+  ContentHasher hasher;
+  hasher.Update(std::span(bytes).first(333));
+  hasher.Update({});
+  EXPECT_NE(hasher.Hex(), ContentHash(bytes));
+  hasher.Update(std::span(bytes).subspan(333));
+  EXPECT_EQ(hasher.Hex(), ContentHash(bytes));
+}
+
 SideTable TwoHeads() {
   SideTable side;
   side.codec.head_dim = 32;

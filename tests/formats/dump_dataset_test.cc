@@ -63,9 +63,6 @@ TEST(VisitStored, PiecesAreBounded) {
   EXPECT_EQ(long_chunks.hash, contiguous.hash);
 }
 
-// Golden: XXH3, 128 bits, of nothing, as xxhash itself documents it.
-TEST(HashBytes, OfNothing) { EXPECT_EQ(HashBytes({}), "99aa06d3014798d86001c324468d497f"); }
-
 TEST(DescribeArray, ScalarsAndMissingLayersAreRefused) {
   const TempFolder folder;
   { DumpWriter(folder / "a.h5").Array("/x", {2, 4}, std::vector<float>(8)); }

@@ -298,6 +298,33 @@ TEST(KvDump, HashOfValues) {
   EXPECT_NE(hash({}, "k"), contiguous);
 }
 
+// What a table records must be what its fit has read, no more.
+TEST(KvDump, HashesOfReadNamesOnlyWhatWasRead) {
+  const TempFolder folder;
+  const Sample sample;
+  {
+    DumpWriter writer(folder / "dump.h5");
+    for (const char* group : {"/layers/0", "/layers/1"}) {
+      sample.Write(writer, group);
+      writer.Rows(std::string(group) + "/q", {ExactActivations(4, 2, 8, 3)}, "token,head,channel");
+      writer.Integers(std::string(group) + "/q_positions", {5, 299});
+      writer.Array(std::string(group) + "/w_o", {3, 4 * 16}, std::vector<float>(3 * 4 * 16, 0.5f));
+    }
+  }
+  const KvDump dump({folder / "dump.h5"}, {});
+  EXPECT_THAT(dump.HashesOfRead(0), ::testing::ElementsAre(::testing::IsEmpty()));
+  dump.Read(0, Side::kKey);
+  dump.ReadQueries(0);
+  using ::testing::Key;
+  EXPECT_THAT(dump.HashesOfRead(0)[0],
+              ::testing::UnorderedElementsAre(Key("k"), Key("q"), Key("q_positions")));
+  EXPECT_THAT(dump.HashesOfRead(1)[0], ::testing::IsEmpty());
+  dump.Read(0, Side::kValue);
+  dump.ReadOutputProjection(0);
+  EXPECT_EQ(dump.HashesOfRead(0), dump.Hashes(0));
+  EXPECT_EQ(dump.Hashes(0)[0].size(), 5u);
+}
+
 TEST(KvDump, ConstantHeadsWhenAllowed) {
   const TempFolder folder;
   Sample sample;

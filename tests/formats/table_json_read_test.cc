@@ -136,11 +136,11 @@ const BrokenRule kBrokenRules[] = {
     {"DumpGap", "/dumps/3", Json::object(), "/dumps/2: missing"},
     {"RangeBeyondTokens", "/dumps/0/test/0/1", 1001, "/dumps/0/test: range 0 is [850, 1001)"},
 };
-class BrokenRules : public ::testing::TestWithParam<BrokenRule> {};
-INSTANTIATE_TEST_SUITE_P(Json, BrokenRules, ::testing::ValuesIn(kBrokenRules),
+class BrokenJsonRules : public ::testing::TestWithParam<BrokenRule> {};
+INSTANTIATE_TEST_SUITE_P(Json, BrokenJsonRules, ::testing::ValuesIn(kBrokenRules),
                          [](const auto& info) { return info.param.name; });
 
-TEST_P(BrokenRules, IsRefused) {
+TEST_P(BrokenJsonRules, IsRefused) {
   Json bad = GoodTable();
   bad[Pointer(GetParam().pointer)] = GetParam().value;
   EXPECT_THAT(ErrorOf(bad.dump()), AllOf(HasSubstr("'bad.json': "), HasSubstr(GetParam().expected)));

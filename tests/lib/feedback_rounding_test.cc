@@ -6,7 +6,7 @@
 #include "lib/error.h"
 #include "lib/row_codec.h"
 #include "tests/reference/transform_matrix.h"
-#include "tests/support/random_data.h"
+#include "tests/support/query_moments.h"
 
 namespace so4cal {
 namespace {
@@ -15,17 +15,6 @@ using testing::DoubleNear;
 using testing::HasSubstr;
 using testing::Pointwise;
 using testing::ThrowsMessage;
-
-// A^T A / n of N(0,1) rows with a few strong directions: what second moments of queries look like.
-std::vector<float> RandomMetric(std::size_t n, unsigned seed) {
-  const std::vector<float> a = Noise(2 * n * n, seed);
-  std::vector<float> m(n * n, 0.0f);
-  for (std::size_t r = 0; r < 2 * n; ++r)
-    for (std::size_t i = 0; i < n; ++i)
-      for (std::size_t j = 0; j < n; ++j)
-        m[i * n + j] += a[r * n + i] * a[r * n + j] * (r < 3 ? 10.0f : 1.0f) / static_cast<float>(2 * n);
-  return m;
-}
 
 HeadTable TableOf(int head_dim, Rounding rounding, std::vector<float> metric) {
   HeadTable table;
@@ -63,7 +52,7 @@ double WeightedError(const HeadCodec& codec, const std::vector<float>& x, const 
 TEST(FeedbackRounding, FactorFollowsTheDefinition) {
   const std::size_t n = 24;
   const std::vector<double> u = reference::TransformMatrix(RandomTransform(24, 131));
-  const std::vector<float> m = RandomMetric(n, 132);
+  const std::vector<float> m = QueryMoments(n, 132);
   const std::vector<double> mz = RotatedMetric(u, m, 0.05, n);
   const FeedbackFactor f = FactorMetric(mz, n);
   // P_ij = coefficients_ij / sqrt(pivot_i) is upper triangular with P^T P Mz = I.
@@ -81,7 +70,7 @@ TEST(FeedbackRounding, FactorFollowsTheDefinition) {
 TEST(FeedbackRounding, RotatedMetricByDefinition) {
   const std::size_t n = 8;
   const std::vector<double> u = reference::TransformMatrix(RandomTransform(8, 133));
-  const std::vector<float> m = RandomMetric(n, 134);
+  const std::vector<float> m = QueryMoments(n, 134);
   std::vector<double> ut(n * n);
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = 0; j < n; ++j) ut[i * n + j] = u[j * n + i];
@@ -152,7 +141,7 @@ TEST(FeedbackRounding, LowersTheWeightedErrorAndRefinementLowersItFurther) {
     for (const auto& grid : GridKinds())
       for (const int bits : {2, 3, 4}) {
         const auto n = static_cast<std::size_t>(head_dim);
-        const std::vector<float> m = RandomMetric(n, 136), x = Noise(200 * n, 137);
+        const std::vector<float> m = QueryMoments(n, 136), x = Noise(200 * n, 137);
         const CodecSpec spec{head_dim, bits, 16, grid.value, ScaleRule::kMse};
         const auto error = [&](Rounding r) {
           return WeightedError(HeadCodec(spec, TableOf(head_dim, r, m)), x, m);
@@ -165,7 +154,7 @@ TEST(FeedbackRounding, LowersTheWeightedErrorAndRefinementLowersItFurther) {
 
 TEST(FeedbackRounding, ZeroBlocksStayZero) {
   const HeadCodec codec({64, 3, 16, GridKind::kLloyd, ScaleRule::kMse}, [] {
-    HeadTable t = TableOf(64, Rounding::kRefined, RandomMetric(64, 138));
+    HeadTable t = TableOf(64, Rounding::kRefined, QueryMoments(64, 138));
     t.chosen = Chosen::kIdentity;
     t.transform.offset.clear();
     return t;
@@ -191,7 +180,7 @@ TEST(FeedbackRounding, RefusesMetricsThatAreNotPositiveDefiniteAndTooManyBlocks)
       ThrowsMessage<Error>(HasSubstr("use a larger damping")));
   table.damping = 1;
   EXPECT_NO_THROW(HeadCodec({8, 3, 8, GridKind::kLloyd, ScaleRule::kMse}, table));
-  table = TableOf(128, Rounding::kRefined, RandomMetric(128, 140));
+  table = TableOf(128, Rounding::kRefined, QueryMoments(128, 140));
   EXPECT_THAT(
       [&] {
         HeadCodec({128, 3, 1, GridKind::kLloyd, ScaleRule::kMse}, table);

@@ -5,11 +5,13 @@
 
 #include <random>
 
+#include "tests/reference/pack_row.h"
 #include "tests/reference/quantizer.h"
 
 namespace so4cal {
 namespace {
 
+using reference::PackRow;
 using testing::ElementsAre;
 
 CodecSpec Spec(int head_dim, int bits, int block) {

@@ -79,7 +79,10 @@ TEST(RotationTable, CheckNamesLayerSideHeadAndField) {
   refused([&](RotationTable& t) { key_outcome(t).shrink = 1.5f; }, "shrink is 1.5");
   refused([&](RotationTable& t) { key_outcome(t).iterations = -1; }, "iterations is -1");
   refused([&](RotationTable& t) { key_outcome(t).converged = 2; }, "converged is 2");
-  refused([&](RotationTable& t) { key_outcome(t).errors.test_chosen = -0.1; }, "error figure");
+  refused([&](RotationTable& t) { key_outcome(t).errors.test_chosen = -0.1; },
+          "error figure test_chosen is -0.1");
+  refused([&](RotationTable& t) { key_outcome(t).errors.decision_fitted = -1; },
+          "error figure decision_fitted");
   refused([&](RotationTable& t) { key_outcome(t).errors.test_chosen = INFINITY; }, "error figure");
   refused([](RotationTable& t) { t.dumps[0].split.fit[0] = {20, 4}; }, "a.h5");
   refused([](RotationTable& t) { t.dumps[0].split.fit[1].begin = 19; }, "ascending ranges");
@@ -87,6 +90,19 @@ TEST(RotationTable, CheckNamesLayerSideHeadAndField) {
   RotationTable unmeasured = Table();
   unmeasured.layers[0].sides[0].outcomes[0].errors.test_chosen = NAN;
   EXPECT_NO_THROW(unmeasured.Check());
+}
+
+TEST(HeadErrors, NotMeasuredEqualsNotMeasuredAndEveryFigureCounts) {
+  const HeadErrors unmeasured;
+  EXPECT_EQ(unmeasured, HeadErrors{});
+  for (const HeadErrors::Field& field : HeadErrors::Fields()) {
+    EXPECT_TRUE(std::isnan(unmeasured.*field.value)) << field.name;
+    HeadErrors other, third;
+    other.*field.value = 0.5;
+    third.*field.value = 0.25;
+    EXPECT_NE(other, unmeasured) << field.name;
+    EXPECT_NE(other, third) << field.name;
+  }
 }
 
 TEST(RotationTable, FindLayerGoesByIdAndTotalsAddUp) {

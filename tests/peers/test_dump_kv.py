@@ -283,16 +283,6 @@ def test_layer_lists_by_hand() -> None:
 # The real model: the command line, then its dump against the model.
 
 
-@pytest.fixture(scope="module")
-def smollm2(loaders: dict[str, Any], smollm2_path: Path) -> Any:
-    return loaders["load_model"](smollm2_path, "f32", "cpu")
-
-
-@pytest.fixture(scope="module")
-def tokenizer(loaders: dict[str, Any], smollm2_path: Path) -> Any:
-    return loaders["load_tokenizer"](smollm2_path)
-
-
 @pytest.fixture
 def command_line(loaders: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     """main() of the script with the cached loaders."""

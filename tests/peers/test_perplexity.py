@@ -149,6 +149,15 @@ def test_bad_arguments(command_line: Any, smollm2_path: Path, tmp_path: Path, ca
     capsys.readouterr()
 
 
+def test_layers_that_share_a_cache_are_refused(
+    command_line: Any, smollm2_path: Path, tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(perplexity, "load_model", lambda *_: tiny_model("gemma3n"))
+    command = [str(smollm2_path), str(ROOT / "LICENSE"), "-o", str(tmp_path / "out"), "--settings", "q8_0"]
+    assert command_line([*command, "--ctx", "16", "--windows", "1"]) == 1
+    assert "found that layers 2 read those of other layers" in capsys.readouterr().err
+
+
 def test_damaged_results_are_refused(tmp_path: Path) -> None:
     (tmp_path / "best.json").write_text('{"what": {}, "windows": 3}')
     with pytest.raises(InputError, match="best.json: holds results of another run"):

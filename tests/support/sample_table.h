@@ -134,7 +134,9 @@ class SampleMaker {
     outcome.shrink = 0.7F;
     outcome.iterations = 100 + head;
     outcome.converged = head % 2 == 0;
-    outcome.errors = {std::abs(Normal()), std::abs(Normal()), std::abs(Normal()), std::abs(Normal()), 1e-300};
+    for (const HeadErrors::Field& field : HeadErrors::Fields())
+      outcome.errors.*field.value = std::abs(Normal());
+    outcome.errors.test_chosen = 1e-300;
     return outcome;
   }
 
