@@ -17,7 +17,8 @@ struct CheckResult {
 // Every head's map is orthogonal: entries of U U^T - I.
 CheckResult CheckOrthogonality(const RotationTable& table);
 
-// The same after rounding U to bf16, in which SGLang's OSCAR loads it, within that loader's own limit.
+// The same after rounding U to bf16, in which SGLang's OSCAR uses it, within what that rounding can do. Says
+// so above the 5e-3 that OSCAR's tools allow in f32.
 CheckResult CheckOrthogonalityInBf16(const RotationTable& table);
 
 // Planted vectors: the matrix by hand, U (x - offset), agrees with the codec's rotation, and the codec's way
