@@ -24,6 +24,7 @@ void AddFitCommand(CLI::App& app, CommandRun& run);
 void AddPlanCommand(CLI::App& app, CommandRun& run);
 void AddReportCommand(CLI::App& app, CommandRun& run);
 void AddExportCommand(CLI::App& app, CommandRun& run);
+void AddFoldCommand(CLI::App& app, CommandRun& run);
 void AddVerifyCommand(CLI::App& app, CommandRun& run);
 void AddEncodeCommand(CLI::App& app, CommandRun& run);
 void AddDecodeCommand(CLI::App& app, CommandRun& run);
