@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace so4cal {
@@ -47,5 +48,17 @@ inline std::uint16_t BfloatFromFloat(float value) noexcept {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x0040u);
   return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
+
+// Rounds to odd: towards zero, and the last bit is set when that lost anything. A second rounding, to fewer
+// bits, then gives what one rounding of the double would: the plain conversion to float would round twice.
+inline float FloatToOdd(double value) noexcept {
+  auto near = static_cast<float>(value);
+  if (static_cast<double>(near) == value || std::isnan(value)) return near;
+  if (std::abs(static_cast<double>(near)) > std::abs(value)) near = std::nextafter(near, 0.0f);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(near) | 1u);
+}
+
+inline std::uint16_t HalfFromDouble(double value) noexcept { return HalfFromFloat(FloatToOdd(value)); }
+inline std::uint16_t BfloatFromDouble(double value) noexcept { return BfloatFromFloat(FloatToOdd(value)); }
 
 }  // namespace so4cal

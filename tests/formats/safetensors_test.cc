@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/atomic_file.h"
 #include "formats/byte_writer.h"
 #include "lib/error.h"
+#include "tests/support/temp_folder.h"
 
 namespace so4cal {
 namespace {
@@ -46,13 +48,37 @@ TEST(Safetensors, RoundTrip) {
   }
 }
 
-std::string ParseError(const std::string& bytes) {
+std::string ErrorOf(const std::function<void()>& action) {
   try {
-    ParseSafetensors(bytes, "file");
+    action();
   } catch (const Error& e) {
     return e.what();
   }
   return "";
+}
+
+// That of the parser; the reader of headers refuses the same files for the same reasons.
+std::string ParseError(const std::string& bytes) {
+  const testing::TempFolder folder;
+  const std::filesystem::path path = folder / "a";
+  WriteBytesAtomically(path, bytes);
+  const std::string error = ErrorOf([&] { ParseSafetensors(bytes, path.string()); });
+  EXPECT_EQ(ErrorOf([&] { ReadSafetensorsHeader(path); }), error);
+  return error;
+}
+
+TEST(Safetensors, HeadersSayWhereTheDataIs) {
+  const testing::TempFolder folder;
+  const std::string bytes =
+      SerializeSafetensors({{{"k", "v"}}, {{"a", "F32", {1}, "wxyz"}, {"b", "U8", {2, 1}, "pq"}}}, "f");
+  WriteBytesAtomically(folder / "a", bytes);
+  const SafetensorsHeader header = ReadSafetensorsHeader(folder / "a");
+  EXPECT_EQ(header.metadata.at("k"), "v");
+  ASSERT_EQ(header.tensors.size(), 2U);
+  EXPECT_EQ(header.tensors[1].name, "b");
+  EXPECT_EQ(header.tensors[1].shape, (std::vector<std::uint64_t>{2, 1}));
+  EXPECT_EQ(bytes.substr(header.data_begin + header.tensors[0].begin, 4), "wxyz");
+  EXPECT_EQ(bytes.substr(header.data_begin + header.tensors[1].begin), "pq");
 }
 
 std::string Tensor(const std::string& fields) { return "{\"t\":{" + fields + "}}"; }

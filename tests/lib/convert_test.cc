@@ -113,6 +113,30 @@ TEST(Bfloat, RoundsToNearestEven) {
   }
 }
 
+// By hand, values that a conversion by way of float would round twice: it would lose the last term, find a
+// tie, and round that the other way.
+TEST(Half, DoublesRoundOnce) {
+  EXPECT_EQ(HalfFromDouble(1 + 0x1p-11), 0x3c00);  // a true tie
+  EXPECT_EQ(HalfFromDouble(1 + 0x1p-11 + 0x1p-40), 0x3c01);
+  EXPECT_EQ(HalfFromDouble(-1 - 0x1p-11 - 0x1p-40), 0xbc01);
+  EXPECT_EQ(HalfFromDouble(1 + 3 * 0x1p-11), 0x3c02);
+  EXPECT_EQ(HalfFromDouble(1 + 3 * 0x1p-11 - 0x1p-40), 0x3c01);
+  EXPECT_EQ(HalfFromDouble(0x1p-25 + 0x1p-60), 1);  // above half of the smallest subnormal
+  EXPECT_EQ(HalfFromDouble(0x1p-25), 0);
+  EXPECT_EQ(HalfFromDouble(65520 - 0x1p-30), 0x7bff);
+  EXPECT_EQ(HalfFromDouble(1e300), 0x7c00);
+  EXPECT_EQ(BfloatFromDouble(1 + 0x1p-8), 0x3f80);
+  EXPECT_EQ(BfloatFromDouble(1 + 0x1p-8 + 0x1p-40), 0x3f81);
+  EXPECT_EQ(BfloatFromDouble(1 + 3 * 0x1p-8 - 0x1p-40), 0x3f81);
+  EXPECT_EQ(BfloatFromDouble(-1e300), 0xff80);
+  EXPECT_EQ(BfloatFromDouble(-1e-300), 0x8000);
+  for (const std::uint16_t h : AllPatterns()) {
+    const float f = FloatFromHalf(h), b = FloatFromBfloat(h);
+    ASSERT_EQ(HalfFromDouble(double{f}), HalfFromFloat(f));
+    ASSERT_EQ(BfloatFromDouble(double{b}), BfloatFromFloat(b));
+  }
+}
+
 TEST(Convert, EveryTargetHasTheBitsOfTheScalarFunctions) {
   const std::vector<std::uint16_t> patterns = AllPatterns();
   const std::vector<float> floats = FloatsToRound();
