@@ -30,10 +30,11 @@ int RunVerify(const VerifyArgs& args) {
   if (!std::filesystem::exists(args.file))  // before its name is asked for a format
     throw Error(args.file.string() + ": no such file, expected an export or a table");
   const Exporter& format = ExporterFor(args.file, args.to);
-  const RotationTable table = format.read(args.file);
+  const RotationTable table = format.read(args.file, {});
   std::vector<CheckResult> results = {{true, fmt::format("opened: {} as {}, {} layers", args.file.string(),
                                                          format.name, table.layers.size())},
                                       CheckOrthogonality(table),
+                                      CheckOrthogonalityInBf16(table),
                                       CheckConvention(table)};
   std::optional<RotationTable> reference;
   if (!args.against.empty()) {
@@ -62,7 +63,7 @@ void AddVerifyCommand(CLI::App& app, CommandRun& run) {
   args->options.allow_few_tokens = true;
   CLI::App* cmd =
       app.add_subcommand("verify", "Re-open a table or an export and check what an engine relies on");
-  cmd->add_option("file", args->file, "Table, or file from 'so4cal export'")->required();
+  cmd->add_option("file", args->file, "Table, or file or folder from 'so4cal export'")->required();
   cmd->add_option("--against", args->against, "Table that it was exported from: the maps must be the same");
   cmd->add_option("--dump", args->dumps, "Dump files to send through the codec");
   cmd->add_option("--to", args->to, "Format, when the extension of the file does not say it");

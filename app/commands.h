@@ -25,6 +25,7 @@ void AddPlanCommand(CLI::App& app, CommandRun& run);
 void AddReportCommand(CLI::App& app, CommandRun& run);
 void AddExportCommand(CLI::App& app, CommandRun& run);
 void AddFoldCommand(CLI::App& app, CommandRun& run);
+void AddImportCommand(CLI::App& app, CommandRun& run);
 void AddVerifyCommand(CLI::App& app, CommandRun& run);
 void AddEncodeCommand(CLI::App& app, CommandRun& run);
 void AddDecodeCommand(CLI::App& app, CommandRun& run);

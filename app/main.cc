@@ -42,9 +42,9 @@ int Main(int argc, char** argv) {
   LogOptions log;
   AddLogOptions(app, log);
   CommandRun run;
-  for (const auto add :
-       {AddInspectCommand, AddFitCommand, AddPlanCommand, AddReportCommand, AddExportCommand, AddFoldCommand,
-        AddVerifyCommand, AddEncodeCommand, AddDecodeCommand, AddInfoCommand})
+  for (const auto add : {AddInspectCommand, AddFitCommand, AddPlanCommand, AddReportCommand, AddExportCommand,
+                         AddImportCommand, AddFoldCommand, AddVerifyCommand, AddEncodeCommand,
+                         AddDecodeCommand, AddInfoCommand})
     add(app, run);
   try {
     app.parse(argc, argv);

@@ -12,4 +12,9 @@ namespace so4cal {
 void CheckOutputPath(const std::filesystem::path& out, std::span<const std::filesystem::path> inputs,
                      bool force);
 
+// The same for a result that is a folder: `out` must be a new name, or with `force` a folder. It must not lie
+// inside an input.
+void CheckOutputFolder(const std::filesystem::path& out, std::span<const std::filesystem::path> inputs,
+                       bool force);
+
 }  // namespace so4cal

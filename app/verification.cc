@@ -12,6 +12,7 @@
 #include "calib/metrics.h"
 #include "calib/split.h"
 #include "lib/error.h"
+#include "lib/half.h"
 #include "lib/row_codec.h"
 
 namespace so4cal {
@@ -19,6 +20,10 @@ namespace {
 
 // Exported matrices and blocks are floats: entries up to 1, sums of up to 1024 products.
 constexpr double kMatrixLimit = 1e-5;
+// bf16 moves an entry by at most 2^-8 of itself, so a row's products by at most twice that.
+constexpr double kBf16Limit = 0x1p-7;
+// What OSCAR's tools allow (_ORTHOGONALITY_TOLERANCE), in f32 when they write a file.
+constexpr double kOscarLimit = 5e-3;
 // The codec rotates in f32. Relative to the length of the vector.
 constexpr double kVectorLimit = 1e-5;
 // Of an NMSE: room for codes at a decision threshold that float matrices tip over.
@@ -44,21 +49,21 @@ std::vector<HeadRef> AllHeads(const RotationTable& table) {
 
 // The largest of measure(head) over all heads and where it is, held to the limit. NaN fails.
 template <class Measure>
-CheckResult Worst(const RotationTable& table, const std::string& what, double limit, const Measure& measure) {
+CheckResult Worst(const RotationTable& table, const std::string& what, double limit, const Measure& measure,
+                  double* figure = nullptr) {
   const std::vector<HeadRef> heads = AllHeads(table);
   std::vector<double> found(heads.size());
   ParallelFor(heads.size(), [&](std::size_t i) { found[i] = measure(heads[i]); });
   std::size_t worst = 0;
   for (std::size_t i = 1; i < found.size(); ++i)
     if (!(found[i] <= found[worst])) worst = i;
+  if (figure != nullptr) *figure = found[worst];
   return {found[worst] <= limit, fmt::format("{} of {} heads: at most {:.2g} (limit {:.2g}), at {}", what,
                                              heads.size(), found[worst], limit, heads[worst].name())};
 }
 
-double OrthogonalityError(const HeadRef& head) {
-  const HeadTransform transform = head.table().Effective();
-  const auto d = static_cast<std::size_t>(transform.head_dim);
-  const std::vector<double> u = DenseMatrix(transform);
+// Entries of U U^T - I for row-major U.
+double OrthogonalityError(std::span<const double> u, std::size_t d) {
   double worst = 0;
   for (std::size_t i = 0; i < d; ++i)
     for (std::size_t j = 0; j <= i; ++j) {
@@ -67,6 +72,18 @@ double OrthogonalityError(const HeadRef& head) {
       worst = std::max(worst, std::isfinite(sum) ? std::abs(sum) : INFINITY);
     }
   return worst;
+}
+
+double OrthogonalityErrorOf(const HeadRef& head) {
+  const HeadTransform transform = head.table().Effective();
+  return OrthogonalityError(DenseMatrix(transform), static_cast<std::size_t>(transform.head_dim));
+}
+
+double OrthogonalityErrorInBf16(const HeadRef& head) {
+  const HeadTransform transform = head.table().Effective();
+  std::vector<double> u = DenseMatrix(transform);
+  for (double& entry : u) entry = double{FloatFromBfloat(BfloatFromFloat(static_cast<float>(entry)))};
+  return OrthogonalityError(u, static_cast<std::size_t>(transform.head_dim));
 }
 
 // The same vectors for every head with this head_dim; entries between -1 and 1.
@@ -131,6 +148,17 @@ const HeadTable& SameHead(const HeadRef& head, const RotationTable& reference) {
   return layer->side(head.side).heads[head.head];
 }
 
+// The same head of the reference, rounded as `head` is: files of rotations alone hold no metric.
+HeadTable ExpectedHead(const HeadRef& head, const RotationTable& reference) {
+  HeadTable expected = SameHead(head, reference);
+  if (head.table().rounding != Rounding::kNearest) return expected;
+  expected.rounding = Rounding::kNearest;
+  expected.damping = 0;
+  expected.rounds = 0;
+  expected.metric.clear();
+  return expected;
+}
+
 double DifferenceTo(const HeadRef& head, const HeadTable& reference) {
   const HeadTransform a = head.table().Effective(), b = reference.Effective();
   const auto d = static_cast<std::size_t>(a.head_dim);
@@ -146,7 +174,18 @@ double DifferenceTo(const HeadRef& head, const HeadTable& reference) {
 }  // namespace
 
 CheckResult CheckOrthogonality(const RotationTable& table) {
-  return Worst(table, "orthogonal: entries of U U^T - I", kMatrixLimit, OrthogonalityError);
+  return Worst(table, "orthogonal: entries of U U^T - I", kMatrixLimit, OrthogonalityErrorOf);
+}
+
+CheckResult CheckOrthogonalityInBf16(const RotationTable& table) {
+  double found = 0;
+  CheckResult result =
+      Worst(table, "orthogonal in bf16: entries of U U^T - I", kBf16Limit, OrthogonalityErrorInBf16, &found);
+  if (result.passed && found > kOscarLimit)
+    result.text +=
+        fmt::format("; an engine that checks for {:.2g} after its cast would refuse it: --rotation butterfly",
+                    kOscarLimit);
+  return result;
 }
 
 CheckResult CheckConvention(const RotationTable& table) {
@@ -189,7 +228,7 @@ CheckResult CheckReconstruction(const RotationTable& table, const RotationTable*
         if (found.energy == 0) continue;
         double expected = known ? layer.side(side).outcomes[h].errors.test_chosen : NAN;
         if (reference != nullptr)
-          expected = MeasureDistortion(codec, SameHead(head, *reference), tokens, {}).nmse();
+          expected = MeasureDistortion(codec, ExpectedHead(head, *reference), tokens, {}).nmse();
         if (expected > 0) worst = std::max(worst, std::abs(found.nmse() / expected - 1));
       }
     }

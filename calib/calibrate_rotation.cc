@@ -15,6 +15,10 @@
 namespace so4cal {
 namespace {
 
+// Feedback rounding of values costs d^2 / 2 products per row and a metric in the table: it must save this
+// much.
+constexpr double kFeedbackPays = 0.95;
+
 // Lower, and anything is better than no score.
 bool IsBetter(double score, double than) { return score < than || (std::isnan(than) && !std::isnan(score)); }
 
@@ -229,8 +233,39 @@ std::vector<RotationCalibration::Result> RotationCalibration::Finish() {
     errors.decision_identity = of_identity[h];
     errors.decision_hadamard = of_hadamard[h];
     errors.decision_fitted = of_fitted[h];
+    if (best.outcome.objective == Objective::kOutput) RoundValuesIfWorth(h, fitted[h], results[h]);
   }
   return results;
+}
+
+// Feedback rounding of a value head that was fitted for the output, where it pays and the map stays the best
+// one.
+void RotationCalibration::RoundValuesIfWorth(std::size_t h, const HeadTable& fitted, Result& result) const {
+  const std::optional<HeadTable> feedback = heads_[h]->WithValueFeedback(result.table);
+  if (!feedback) return;
+  const auto score = [&](HeadTable table, Chosen chosen) {
+    if (chosen != Chosen::kFitted)
+      table.transform = heads_[h]->WithStages({}, starts_[0].stages, chosen).transform;
+    table.chosen = chosen;
+    return heads_[h]->Score(table, Objective::kOutput);
+  };
+  const double of_chosen = heads_[h]->Score(*feedback, Objective::kOutput);
+  if (!(of_chosen < kFeedbackPays * heads_[h]->Score(result.table, Objective::kOutput))) return;
+  HeadTable fitted_too = *feedback;
+  fitted_too.transform = fitted.transform;
+  const double of_fitted =
+      runs_.empty() ? std::numeric_limits<double>::quiet_NaN() : score(fitted_too, Chosen::kFitted);
+  HeadErrors& errors = result.outcome.errors;
+  const double of_hadamard = std::isnan(errors.decision_hadamard)
+                                 ? errors.decision_hadamard  // not a choice here
+                                 : score(*feedback, Chosen::kHadamard);
+  const double of_identity = score(*feedback, Chosen::kIdentity);
+  if (of_hadamard < of_chosen || of_identity < of_chosen || of_fitted < of_chosen) return;
+  result.table = *feedback;
+  errors = heads_[h]->MeasureErrors(result.table, fitted_too);
+  errors.decision_identity = of_identity;
+  errors.decision_hadamard = of_hadamard;
+  errors.decision_fitted = of_fitted;
 }
 
 }  // namespace so4cal

@@ -68,6 +68,7 @@ class RotationCalibration {
   Candidate BestFitted() const;
   void ShrinkIfBetter(Candidate& best) const;
   std::vector<HeadTable> WithMap(std::vector<HeadTable> tables, Chosen chosen) const;
+  void RoundValuesIfWorth(std::size_t h, const HeadTable& fitted, Result& result) const;
   // Per head, lower is better; and what is compared: of several heads the geometric mean.
   std::vector<double> Scores(const std::vector<HeadTable>& tables, Objective objective) const;
   static double Pooled(const std::vector<double>& scores);

@@ -41,7 +41,9 @@ struct SideOptions {
   // auto: keys `logit` where the dump has queries, else `mse`; values `mse`, or `output` where validation
   // prefers it.
   ObjectiveChoice objective = ObjectiveChoice::kAuto;
-  // auto: keys `refined` where the dump has queries, else `nearest`; values `nearest`.
+  // auto: keys `refined` where the dump has queries, else `nearest`; values `nearest`, or `feedback` under
+  // w_o for heads fitted for the output where that lowers its error on validation tokens by a twentieth or
+  // more.
   RoundingChoice rounding = RoundingChoice::kAuto;
   // Of feedback and refined rounding, relative to the mean diagonal of the metric. [0, 10]; absent:
   // validation chooses per head by attention KL.

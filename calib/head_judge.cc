@@ -70,4 +70,21 @@ HeadTable HeadJudge::WithRounding(HeadTable table, Rounding rule, const SideOpti
   return best;
 }
 
+HeadTable HeadJudge::WithValueFeedback(const HeadTable& table, const SideOptions& side) const {
+  const auto at = [&](double damping) {
+    return WithSetting(table, metric_, damping, 0, Rounding::kFeedback);
+  };
+  if (side.damping) return at(*side.damping);
+  HeadTable best = at(kDefaultDamping);
+  double best_error = Score(best, Objective::kOutput);
+  for (const double damping : kDampings) {
+    const HeadTable setting = at(damping);
+    const double error = damping == kDefaultDamping ? best_error : Score(setting, Objective::kOutput);
+    if (!(error < best_error)) continue;
+    best_error = error;
+    best = setting;
+  }
+  return best;
+}
+
 }  // namespace so4cal

@@ -28,6 +28,10 @@ class HeadJudge {
   // open are chosen by attention KL, or are .1 and 2 where it can't be had.
   HeadTable WithRounding(HeadTable table, Rounding rule, const SideOptions& side) const;
 
+  // Feedback rounding under the metric, at the damping (unless the options give one) with the least output
+  // error.
+  HeadTable WithValueFeedback(const HeadTable& table, const SideOptions& side) const;
+
  private:
   double AttentionKl(const HeadTable& table) const;
 

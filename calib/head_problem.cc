@@ -156,6 +156,12 @@ HeadTable HeadProblem::WithRounding(const HeadTable& table) const {
   return judge_->WithRounding(table, rounding_, side_);
 }
 
+std::optional<HeadTable> HeadProblem::WithValueFeedback(const HeadTable& table) const {
+  const bool open = side_of_kv_ == Side::kValue && side_.rounding == RoundingChoice::kAuto;
+  if (!open || metric_.empty() || !has_validation()) return {};
+  return judge_->WithValueFeedback(table, side_);
+}
+
 HeadErrors HeadProblem::MeasureErrors(const HeadTable& chosen, const HeadTable& fitted) const {
   const auto nmse = [&](const std::vector<float>& rows, const HeadTable& table) {
     if (rows.empty()) return std::numeric_limits<double>::quiet_NaN();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "calib/fit_options.h"
@@ -58,6 +59,9 @@ class HeadProblem {
   HeadTable WithStages(std::vector<std::int8_t> signs, std::vector<Stage> stages, Chosen chosen) const;
   // The same with the rounding rule of the side, its damping and rounds as validation prefers them.
   HeadTable WithRounding(const HeadTable& table) const;
+  // Values whose rounding the options leave open: the table with feedback rounding under W_O, at the damping
+  // that validation prefers. Nothing for keys, and where there is no w_o or no validation token.
+  std::optional<HeadTable> WithValueFeedback(const HeadTable& table) const;
 
   // On validation tokens, lower is better: calib/head_judge.h. NaN without them.
   double Score(const HeadTable& table, Objective objective) const { return judge_->Score(table, objective); }

@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 
 fs::path Beside(const fs::path& out, const char* suffix) {
   static std::atomic<unsigned> counter{0};
-  return out.parent_path() /
-         ("." + out.filename().string() + "." + std::to_string(::getpid()) + "-" + std::to_string(counter++) + suffix);
+  return out.parent_path() / ("." + out.filename().string() + "." + std::to_string(::getpid()) + "-" +
+                              std::to_string(counter++) + suffix);
 }
 
 // Some network file systems can't sync a folder: its failure is no error.

@@ -6,6 +6,7 @@
 
 #include "formats/atomic_file.h"
 #include "formats/byte_writer.h"
+#include "formats/dense_safetensors.h"
 #include "formats/safetensors.h"
 #include "formats/table_json.h"
 #include "lib/error.h"
@@ -17,11 +18,6 @@ constexpr char kFormatKey[] = "format";
 constexpr char kFormatName[] = "so4cal-safetensors";
 constexpr char kTableKey[] = "table";  // the native table as JSON, large arrays by the name of their tensor
 constexpr double kRotationTolerance = 1e-6;
-constexpr char kRowConvention[] =
-    "Row convention: y = (x - offset) @ rotation, x = y @ transpose(rotation) + offset, with one row per "
-    "token and "
-    "rotation = transpose(U), of the map that `chosen` selects (0 identity, 1 hadamard, 2 fitted, 3 dense). ";
-
 const char* DtypeOf(const std::vector<std::uint8_t>&) { return "U8"; }
 const char* DtypeOf(const std::vector<std::int8_t>&) { return "I8"; }
 const char* DtypeOf(const std::vector<std::uint64_t>&) { return "U64"; }
@@ -88,14 +84,10 @@ class Tensors {
 
 // R = U^T of the chosen map of every head, [H, d, d].
 std::vector<float> Rotations(const SideTable& side) {
-  const auto d = static_cast<std::size_t>(side.codec.head_dim);
   std::vector<float> rotations;
-  rotations.reserve(side.heads.size() * d * d);
   for (const HeadTable& head : side.heads) {
-    const std::vector<double> u = DenseMatrix(head.Effective());
-    for (std::size_t row = 0; row < d; ++row)
-      for (std::size_t column = 0; column < d; ++column)
-        rotations.push_back(static_cast<float>(u[column * d + row]));
+    const std::vector<float> r = RowRotation(head);
+    rotations.insert(rotations.end(), r.begin(), r.end());
   }
   return rotations;
 }
@@ -140,7 +132,7 @@ void WriteTableSafetensors(const RotationTable& table, const std::filesystem::pa
   };
   file.metadata[kTableKey] = TableToJson(table, out.string(), store);
   file.metadata[kFormatKey] = kFormatName;
-  file.metadata["convention"] = std::string(kRowConvention) + kConventionText;
+  file.metadata["convention"] = std::string(kRowConventionText) + " " + kConventionText;
   file.metadata["tool_version"] = table.tool_version;
   for (const LayerTable& layer : table.layers)
     for (const Side s : kSides) {
@@ -154,11 +146,11 @@ void WriteTableSafetensors(const RotationTable& table, const std::filesystem::pa
   WriteBytesAtomically(out, SerializeSafetensors(std::move(file), "'" + out.string() + "'"));
 }
 
-RotationTable ReadTableSafetensors(const std::filesystem::path& path) {
+RotationTable ReadTableSafetensors(const std::filesystem::path& path, const ReadOptions& options) {
   const std::string where = "'" + path.string() + "'";
   SafetensorsFile file = ParseSafetensors(ReadFileBytes(path), where);
   if (file.metadata[kFormatKey] != kFormatName)
-    throw Error(where + ": __metadata__ has no format '" + kFormatName + "': not written by `so4cal export`");
+    return TableFromDense(DenseFromSafetensors(file, where), "", options, where);
   Tensors tensors(std::move(file.tensors), where);
   const ArrayStore store = [&](const std::string& array, ArrayRef values, const Shape& shape) {
     tensors.Take(TensorName(array), values, shape);

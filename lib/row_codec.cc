@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/decode_rows.h"
 #include "lib/encode_rows.h"
 #include "lib/error.h"
 #include "lib/feedback_rounding.h"
@@ -26,7 +27,6 @@ constexpr std::size_t kBatch = 16;         // rows that the encoder takes at onc
 
 using RowFloats = std::array<float, kMaxHeadDim>;
 using RowCodes = std::array<std::uint8_t, kMaxHeadDim>;
-using RowScales = std::array<std::uint16_t, kMaxHeadDim>;
 
 }  // namespace
 
@@ -48,7 +48,6 @@ struct HeadCodec::Impl {
   RowStatus FindUnencodable(const HeadView& x) const noexcept;
   RowStatus CheckScales(std::span<const float> x_row, std::size_t row) const noexcept;
   RowStatus CheckRow(std::span<const std::uint8_t> row, std::size_t index) const noexcept;
-  void DecodeRotatedRow(std::span<const std::uint8_t> row, std::span<float> z_hat) const noexcept;
 };
 
 namespace {
@@ -151,10 +150,8 @@ RowStatus HeadCodec::Encode(const HeadView& x, std::span<std::uint8_t> rows) con
 // --- Decoding.
 
 RowStatus HeadCodec::Impl::CheckRow(std::span<const std::uint8_t> row, std::size_t index) const noexcept {
-  RowScales scales;
-  UnpackScales(row, std::span(scales).first(num_blocks()));
   for (std::size_t b = 0; b < num_blocks(); ++b)
-    if ((scales[b] & 0x7c00) == 0x7c00)
+    if ((row[2 * b + 1] & 0x7c) == 0x7c)  // the exponent of fp16's infinity and NaN
       return {RowError::kInvalidScale, index, static_cast<int>(b * block())};
   if (grid->levels.size() == std::size_t{1} << spec.bits) return {};
   RowCodes codes;
@@ -173,25 +170,12 @@ RowStatus HeadCodec::CheckRows(std::span<const std::uint8_t> rows) const noexcep
   return {};
 }
 
-void HeadCodec::Impl::DecodeRotatedRow(std::span<const std::uint8_t> row,
-                                       std::span<float> z_hat) const noexcept {
-  RowScales scales;
-  RowCodes codes;
-  UnpackScales(row, std::span(scales).first(num_blocks()));
-  UnpackCodes(spec, row, std::span(codes).first(head_dim()));
-  for (std::size_t b = 0; b < num_blocks(); ++b) {
-    const float scale = FloatFromHalf(scales[b]);
-    for (std::size_t i = b * block(); i < (b + 1) * block(); ++i) z_hat[i] = scale * grid->levels[codes[i]];
-  }
-}
-
 RowStatus HeadCodec::DecodeRotated(std::span<const std::uint8_t> rows,
                                    std::span<float> z_hat) const noexcept {
   const std::size_t n = impl_->head_dim(), row_bytes = impl_->spec.row_bytes();
   SO4CAL_CHECK(rows.size() % row_bytes == 0 && z_hat.size() == rows.size() / row_bytes * n);
   if (const RowStatus status = CheckRows(rows); !status.ok()) return status;
-  for (std::size_t r = 0; r < rows.size() / row_bytes; ++r)
-    impl_->DecodeRotatedRow(rows.subspan(r * row_bytes, row_bytes), z_hat.subspan(r * n, n));
+  DecodeRotatedRows(impl_->spec, rows, z_hat);
   return {};
 }
 

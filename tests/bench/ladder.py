@@ -36,6 +36,10 @@ ROWS: dict[str, tuple[str, list[str]]] = {
     "butterfly_refined": ("butterfly fitted for reconstruction, refined rounding of K", _REFINED_KEYS),
     "best": ("butterfly fitted for metric and rounding (`--preset best`)", ["--preset", "best"]),
     "best_block64": ("the same with blocks of 64", ["--preset", "best", "--block", "64"]),
+    "best_values_feedback": (
+        "best, values by feedback rounding under W_O",
+        ["--preset", "best", "--rounding", "k=auto,v=feedback"],
+    ),
     "best_planned": ("the same with `so4cal plan --budget 3.5`", ["--preset", "best", "--plan", "PLAN"]),
     "q4_0": ("ggml q4_0", []),
     "hadamard+q4_0": ("Hadamard, then ggml q4_0", []),
@@ -44,7 +48,7 @@ ROWS: dict[str, tuple[str, list[str]]] = {
 PAIRS = [
     ("best", "hadamard_refined"), ("best", "butterfly_refined"), ("best", "hadamard+q4_0"), ("seed", "hadamard_absmax"),
     ("metric_nearest", "hadamard_nearest"), ("metric_nearest", "butterfly_nearest"), ("best_block64", "hadamard+q4_0"),
-    ("best_planned", "best"), ("best_planned", "hadamard+q4_0"),
+    ("best_values_feedback", "best"), ("best_planned", "best"), ("best_planned", "hadamard+q4_0"),
 ]  # fmt: skip
 
 

@@ -166,11 +166,14 @@ TEST(RotationCalibration, HeadsThatShareHaveOneMapAndTheirOwnOffsets) {
             results[0].outcome.errors.decision_fitted);
 }
 
-// Keys with queries that look along a few directions: every rounding and loss under their metric.
+// Keys with queries that look along a few quiet channels, away from the loud ones: every rounding and loss
+// under their metric. There is much to gain, a scale of their own for what is looked at.
 struct MetricCase {
   const char* name;
   RoundingChoice rounding;
   LossChoice loss;
+  double
+      limit;  // of the error's ratio to Hadamard; .73, .72 and .93 were measured, .02 apart on two machines
 };
 class EveryMetricFit : public testing::TestWithParam<MetricCase> {};
 
@@ -179,7 +182,7 @@ TEST_P(EveryMetricFit, LowersTheLogitErrorOfOtherTokens) {
   LayerAttention attention;
   attention.queries = {2, kTokens, kHeadDim, Noise(2 * kTokens * kHeadDim, 72)};
   for (std::size_t i = 0; i < attention.queries.values.size(); ++i)
-    attention.queries.values[i] *= i % kHeadDim < 8 ? 3.0f : 0.3f;
+    attention.queries.values[i] *= i % kHeadDim >= 4 && i % kHeadDim < 10 ? 3.0f : 0.3f;
   for (std::uint64_t t = 0; t < kTokens; ++t) attention.positions.push_back(t);
   attention.sequence_starts = {0};
   attention.softmax_scale = 0.125;
@@ -199,17 +202,17 @@ TEST_P(EveryMetricFit, LowersTheLogitErrorOfOtherTokens) {
   const HeadErrors& e = result.outcome.errors;
   EXPECT_EQ(result.table.chosen == Chosen::kFitted, e.decision_fitted < e.decision_hadamard);
   if (GetParam().loss == LossChoice::kAuto) {
-    EXPECT_LT(e.decision_fitted, 0.99 * e.decision_hadamard);
+    EXPECT_LT(e.decision_fitted, GetParam().limit * e.decision_hadamard);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Metrics, EveryMetricFit,
-    testing::Values(MetricCase{"nearest_polished", RoundingChoice::kNearest, LossChoice::kAuto},
-                    MetricCase{"nearest_exact", RoundingChoice::kNearest, LossChoice::kExact},
-                    MetricCase{"feedback", RoundingChoice::kFeedback, LossChoice::kAuto},
-                    MetricCase{"refined", RoundingChoice::kRefined, LossChoice::kAuto},
-                    MetricCase{"refined_exact", RoundingChoice::kRefined, LossChoice::kExact}),
+    testing::Values(MetricCase{"nearest_polished", RoundingChoice::kNearest, LossChoice::kAuto, 0.85},
+                    MetricCase{"nearest_exact", RoundingChoice::kNearest, LossChoice::kExact, 1},
+                    MetricCase{"feedback", RoundingChoice::kFeedback, LossChoice::kAuto, 0.85},
+                    MetricCase{"refined", RoundingChoice::kRefined, LossChoice::kAuto, 0.99},
+                    MetricCase{"refined_exact", RoundingChoice::kRefined, LossChoice::kExact, 1}),
     [](const auto& p) { return std::string(p.param.name); });
 
 }  // namespace

@@ -87,7 +87,7 @@ std::string ErrorAfter(const std::function<void(SafetensorsFile&)>& edit) {
   edit(file);
   WriteBytesAtomically(folder / "bad", SerializeSafetensors(file, "bad"));
   try {
-    ReadTableSafetensors(folder / "bad");
+    ReadTableSafetensors(folder / "bad", {});
   } catch (const Error& e) {
     return e.what();
   }
@@ -130,9 +130,20 @@ TEST(TableSafetensors, RotationMustFitItsQuaternions) {
               HasSubstr("'layers.0.v_chosen' differs"));
 }
 
-TEST(TableSafetensors, OtherSafetensorsFilesAreRefused) {
-  EXPECT_THAT(ErrorAfter([](SafetensorsFile& f) { f.metadata.clear(); }),
-              HasSubstr("not written by `so4cal export`"));
+// Without so4cal's metadata it is a file of rotations by another tool: the same maps, the default codec.
+TEST(TableSafetensors, OtherSafetensorsFilesAreReadForTheirRotations) {
+  const TempFolder folder;
+  const RotationTable table = SampleTable({.num_heads = 2, .layers = {0}});
+  SafetensorsFile file = Exported(table);
+  file.metadata.clear();
+  WriteBytesAtomically(folder / "other", SerializeSafetensors(file, "other"));
+  const RotationTable read = ReadTableSafetensors(folder / "other", {});
+  EXPECT_EQ(ToDense(read)[0].side(Side::kKey).rotations, ToDense(table)[0].side(Side::kKey).rotations);
+  EXPECT_EQ(read.layers[0].side(Side::kKey).codec.grid, GridKind::kLloyd);
+  EXPECT_TRUE(read.dumps.empty());
+}
+
+TEST(TableSafetensors, DamagedMetadataIsRefused) {
   EXPECT_THAT(ErrorAfter([](SafetensorsFile& f) { f.metadata["table"] = "{}"; }),
               HasSubstr("not a rotation table"));
   EXPECT_THAT(ErrorAfter([](SafetensorsFile& f) { f.metadata.erase("table"); }), HasSubstr("not valid JSON"));

@@ -8,6 +8,7 @@ import functools
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,15 @@ def smollm2(loaders: dict[str, Any], smollm2_path: Path) -> Any:
 @pytest.fixture(scope="session")
 def tokenizer(loaders: dict[str, Any], smollm2_path: Path) -> Any:
     return loaders["load_tokenizer"](smollm2_path)
+
+
+@pytest.fixture(scope="session")
+def smollm2_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of the shipped sample with one rotation per layer and no offset: what every export format can carry."""
+    table = tmp_path_factory.mktemp("tables") / "per_layer.h5"
+    command = [os.environ["SO4CAL_BINARY"], "fit", ROOT / "data" / "smollm2_sample.h5", "-o", table]
+    subprocess.run([*command, "--preset", "seed", "--share", "layer"], check=True, capture_output=True)
+    return table
 
 
 @pytest.fixture(scope="session")
