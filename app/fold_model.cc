@@ -42,7 +42,12 @@ void CheckShapes(const LayerFold& fold) {
 
 void CheckOffset(const LayerFold& fold) {
   const ValueWeights& weights = fold.weights;
-  if (!HasOffset(Values(fold)) || (weights.v_bias && weights.o_bias)) return;
+  if (!HasOffset(Values(fold))) return;
+  if (weights.sinks)  // sum_j W_O,j mu would be added whole, where attention adds a share of it
+    throw Error(
+        "the table has a value offset, and attention has sinks: its weights do not sum to one, so that no "
+        "bias can take the offset: fit with --offset v=none");
+  if (weights.v_bias && weights.o_bias) return;
   throw Error(
       fmt::format("the table has a value offset, but '{}' has no bias to take it: fit with --offset v=none",
                   weights.v_bias ? weights.o.name : weights.v.name));

@@ -151,6 +151,8 @@ ValueWeights FindValueWeights(const ModelFiles& model, int layer) {
   };
   ValueWeights found{Weight(tensor(naming.v), 2), Weight(tensor(naming.o), 2), bias(naming.v),
                      bias(naming.o)};
+  found.sinks = std::any_of(parts.begin(), parts.end(),
+                            [](const auto& part) { return part.first.find("sinks") != std::string::npos; });
   CheckBias(found.v_bias, found.v);
   CheckBias(found.o_bias, found.o);
   CheckQueryRows(tensor(naming.q), tensor(naming.k), found);

@@ -23,6 +23,7 @@ struct WeightTensor {
 struct ValueWeights {
   WeightTensor v, o;  // [Hkv * Dv, M], [M, Hq * Dv]
   std::optional<WeightTensor> v_bias, o_bias;
+  bool sinks = false;  // learned sink logits: the weights of a token's attention sum to less than one
 };
 
 // Layers with an output projection behind attention, ascending.

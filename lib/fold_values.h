@@ -13,7 +13,8 @@ namespace so4cal {
 // engine rotates what it caches by F (identity if it does not), so that its cache holds F F^-1 z = z:
 //   W_V[h] <- F^-1 U W_V[h]    b_V[h] <- F^-1 U (b_V[h] - mu)    W_O,j <- W_O,j U^T F    b_O += sum_j W_O,j
 //   mu_g(j)
-// for the query heads j of the group g(j) = j / (Hq / Hkv). Matrices are row-major, [outputs, inputs].
+// for the query heads j of the group g(j) = j / (Hq / Hkv). The last one needs attention weights that sum to
+// one. Matrices are row-major, [outputs, inputs].
 struct ValueFold {
   std::vector<double> into_v;    // F^-1 U, [D, D]
   std::vector<double> out_of_o;  // U^T F, [D, D]

@@ -351,6 +351,9 @@ class RefusedTest(FoldTest):
             self.refused([f"'model.layers.0.self_attn.{missing}.weight' has no bias", "--offset v=none"],
                          lambda model: None, offset="mean", biases=biases)
 
+        self.refused(["has sinks", "--offset v=none"], lambda model: model.add("model.layers.0.self_attn.sinks", [9]),
+                     offset="mean", biases="vo")
+
     def test_quantized_dtypes(self) -> None:
         for dtype in ["F8_E4M3", "U8", "I8"]:
             self.refused([f"is {dtype}", "before it is quantized"], lambda model: model.tensors.update(

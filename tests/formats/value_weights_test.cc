@@ -59,6 +59,17 @@ TEST(ValueWeights, BiasesAreFoundAndHeldToTheirWeights) {
   EXPECT_THAT(ErrorOf(model), HasSubstr("has 15 values, expected 16"));
 }
 
+TEST(ValueWeights, SinksAreSeen) {
+  for (const ModelKind kind : {ModelKind::kSafetensors, ModelKind::kGguf}) {
+    ModelFiles model = Model(kind);
+    EXPECT_FALSE(FindValueWeights(model, 3).sinks);
+    const bool gguf = kind == ModelKind::kGguf;
+    model.tensors.push_back(
+        {gguf ? "blk.3.attn_sinks.weight" : "model.layers.3.self_attn.sinks", "F32", {4}, "f", 9});
+    EXPECT_TRUE(FindValueWeights(model, 3).sinks);
+  }
+}
+
 // Values may be narrower than keys: 2 KV heads of 8 with keys and queries of 12.
 TEST(ValueWeights, KeysOfAnotherSizeAreNoGate) {
   ModelFiles model = Model();

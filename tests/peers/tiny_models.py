@@ -22,6 +22,7 @@ _MLA = _COMMON | {
 
 CONFIGS: dict[str, Callable[[], Any]] = {
     "llama": lambda: tf.LlamaConfig(**_COMMON),
+    "llama_biases": lambda: tf.LlamaConfig(**_COMMON, attention_bias=True),  # on q, k, v and o
     "qwen2": lambda: tf.Qwen2Config(**_COMMON),  # biases on q, k, v
     "qwen3": lambda: tf.Qwen3Config(**_COMMON, head_dim=32),  # norms on q and k
     "gemma3": lambda: tf.Gemma3TextConfig(**_COMMON, **_MIXED, head_dim=32),  # sliding and full layers
