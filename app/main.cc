@@ -43,7 +43,7 @@ int Main(int argc, char** argv) {
   AddLogOptions(app, log);
   CommandRun run;
   for (const auto add :
-       {AddInspectCommand, AddFitCommand, AddPlanCommand, AddReportCommand, AddExportCommand,
+       {AddInspectCommand, AddFitCommand, AddMergeCommand, AddPlanCommand, AddReportCommand, AddExportCommand,
         AddImportCommand, AddVerifyCommand, AddEncodeCommand, AddDecodeCommand, AddInfoCommand})
     add(app, run);
   try {
