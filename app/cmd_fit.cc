@@ -13,6 +13,7 @@
 
 #include "app/commands.h"
 #include "app/dump_options.h"
+#include "app/fit_estimate.h"
 #include "app/fit_job.h"
 #include "app/fit_summary.h"
 #include "app/interrupt.h"
@@ -42,7 +43,8 @@ struct FitArgs {
   std::vector<std::pair<const SideOption*, std::string>> side_options;  // those given, in order
   std::string layers, shard;
   fs::path plan;
-  bool strict = false, force = false, verbose = false;
+  std::optional<std::uint64_t> memory_limit;  // bytes
+  bool strict = false, force = false, verbose = false, dry_run = false;
 };
 
 // The two native forms, by extension.
@@ -138,6 +140,36 @@ std::optional<RotationTable> FitOrResume(const KvDump& dump, const FitArgs& args
   }
 }
 
+void CheckMemory(const KvDump& dump, const FitArgs& args) {
+  const std::uint64_t needed = EstimateMemory(dump, args.job);
+  if (args.memory_limit && needed > *args.memory_limit)
+    throw Error(fmt::format(
+        "--memory-limit is {}, and the fit needs about {}: use fewer --threads, a dump with fewer "
+        "tokens, or a higher limit",
+        BytesText(*args.memory_limit), BytesText(needed)));
+}
+
+int RunDry(const KvDump& dump, const FitArgs& args) {
+  const FitJob& job = args.job;
+  const TokenSplit split = SplitOfJob(dump, job);
+  fmt::print("tokens       {}: {} fit, {} validation, {} test\n", dump.num_tokens(), NumTokens(split.fit),
+             NumTokens(split.validation), NumTokens(split.test));
+  fmt::print("heads        {} (keys and values) of {} layers: {}\n", NumHeads(dump, job), job.layers.size(),
+             LayerListText(job.layers));
+  fmt::print("memory       about {} at most\n", BytesText(EstimateMemory(dump, job)));
+  std::fflush(stdout);
+  const auto time = EstimateTime(dump, job);
+  if (!time) {
+    fmt::print(stderr, "so4cal: interrupted\n");
+    return kExitInterrupted;
+  }
+  fmt::print("time         about {} with {} threads: {} heads of layer {} took {}\n",
+             DurationText(time->seconds), time->threads, time->heads, time->layer,
+             DurationText(time->measured_seconds));
+  fmt::print("dry run      {} was not written\n", args.out.string());
+  return kExitDone;
+}
+
 int RunFit(FitArgs& args) {
   ResolveOptions(args);
   ResolvePlan(args);
@@ -147,8 +179,10 @@ int RunFit(FitArgs& args) {
   CheckOutputPath(args.out, inputs, args.force);
   const KvDump dump(args.dumps, args.job.dump);
   ResolveLayers(dump, args);
+  CheckMemory(dump, args);
 
   CatchInterrupts();
+  if (args.dry_run) return RunDry(dump, args);
   PartialTable partial(args.out);
   double seconds = 0;
   const std::optional<RotationTable> table = FitOrResume(dump, args, partial, seconds);
@@ -222,6 +256,12 @@ void AddFitCommand(CLI::App& app, CommandRun& run) {
                 fmt::format("Accept fewer than {} tokens", DumpOptions::kMinTokens));
   cmd->add_flag("--allow-constant-heads", args->job.dump.allow_constant_heads,
                 "Accept constant and all-zero heads: identity, counted");
+  cmd->add_option("--memory-limit", args->memory_limit,
+                  "Refuse a fit that would need more memory than this: bytes, or with a unit such as 8G")
+      ->transform(CLI::AsSizeValue(false));
+  cmd->add_flag(
+      "--dry-run", args->dry_run,
+      "Fit some heads of one layer only, and print tokens, heads, memory and time of the whole fit");
   cmd->add_flag("--strict", args->strict, "Exit with 1, after writing, when any head is not fitted as asked");
   cmd->add_flag("--force", args->force, "Replace an existing output");
   cmd->add_flag("-v,--verbose", args->verbose, "A line per head on stderr");
