@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,7 +42,8 @@ struct FitArgs {
   FitJob job;
   std::string preset = "best";
   std::vector<std::pair<const SideOption*, std::string>> side_options;  // those given, in order
-  std::string layers, shard;
+  std::string layers;
+  std::optional<std::string> shard;
   fs::path plan;
   std::optional<std::uint64_t> memory_limit;  // bytes
   bool strict = false, force = false, verbose = false, dry_run = false;
@@ -62,7 +64,7 @@ void ResolveOptions(FitArgs& args) {
     if (preset.name == args.preset) args.job.fit.sides = preset.options.sides;
   for (const auto& [option, text] : args.side_options) ApplySideOption(*option, text, args.job.fit.sides);
   if (!args.layers.empty()) args.job.layers = ParseLayerList(args.layers);
-  if (!args.shard.empty()) ParseShard(args.shard);  // judged before any file is read
+  if (args.shard) ParseShard(*args.shard);  // judged before any file is read
   args.job.fit.Check();
   args.job.dump.Check();
 }
@@ -80,7 +82,7 @@ void ResolvePlan(FitArgs& args) {
 void ResolveLayers(const KvDump& dump, FitArgs& args) {
   if (args.job.layers.empty())
     for (const LayerInfo& layer : dump.layers()) args.job.layers.push_back(layer.layer);
-  if (!args.shard.empty()) args.job.layers = ShardLayers(args.job.layers, ParseShard(args.shard));
+  if (args.shard) args.job.layers = ShardLayers(args.job.layers, ParseShard(*args.shard));
   for (const int layer : args.job.layers) {  // options that do not fit the data are told before the first fit
     args.job.fit.ForLayer(layer, Side::kKey).Codec(dump.layer(layer).k.channels);
     args.job.fit.ForLayer(layer, Side::kValue).Codec(dump.layer(layer).v.channels);

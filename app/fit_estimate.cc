@@ -14,7 +14,7 @@
 namespace so4cal {
 namespace {
 
-constexpr std::uint64_t kProgramBytes = 20'000'000;  // so4cal with its libraries
+constexpr std::uint64_t kProgramBytes = 25'000'000;  // so4cal with its libraries
 constexpr std::uint64_t kWorkingCopies = 4;          // of a head's tokens, in losses and judges
 constexpr std::uint64_t kWorkingMatrices = 8;        // double, head_dim squared
 constexpr std::size_t kSidesInFlight = 3;            // of FitModel

@@ -70,7 +70,8 @@ class MergeTest(CliTest):
         renamed = self.dump.rename(self.folder / "renamed.h5")
         self.assert_done("fit", renamed, "-o", self.folder / "dump2.h5", *FIT, "--shard", "2/2")
         self.assert_error(1, "dump: dump.h5 in", "merge", first, self.folder / "dump2.h5", "-o", out)
-        self.assert_error(1, "exists: pass --force", "merge", first, second, "-o", second)
+        self.assert_error(1, "is the same file as the input", "merge", first, second, "-o", second, "--force")
+        self.assert_error(1, "exists: pass --force", "merge", first, second, "-o", other)
         self.assert_error(2, "expected an output that ends in .h5 or .json", "merge", first, second, "-o",
                           self.folder / "t.safetensors")
         self.assertFalse(out.exists())
