@@ -21,6 +21,7 @@ using CommandRun = std::function<int()>;
 // Each adds one subcommand to `app`; parsing it sets `run`.
 void AddInspectCommand(CLI::App& app, CommandRun& run);
 void AddFitCommand(CLI::App& app, CommandRun& run);
+void AddMergeCommand(CLI::App& app, CommandRun& run);
 void AddPlanCommand(CLI::App& app, CommandRun& run);
 void AddReportCommand(CLI::App& app, CommandRun& run);
 void AddExportCommand(CLI::App& app, CommandRun& run);
