@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <numeric>
+#include <span>
 #include <thread>
 
 #include "app/interrupt.h"
@@ -30,12 +31,15 @@ int NumThreads(const FitJob& job) {
                               : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-// The side twice, as read and as the heads hold it, with what of the attention the fit looks at.
+std::uint64_t RowBytes(const DatasetInfo& data) {
+  return 4 * data.num_rows * U(data.num_heads) * U(data.channels);
+}
+
+// The side as read, with what of the attention the fit looks at.
 std::uint64_t SideBytes(const LayerInfo& layer, Side side) {
   const DatasetInfo& data = DataOf(layer, side);
-  std::uint64_t bytes = 2 * 4 * data.num_rows * U(data.num_heads) * U(data.channels);
-  if (side == Side::kKey && layer.q)
-    bytes += 4 * layer.q->num_rows * U(layer.q->num_heads) * U(layer.q->channels);
+  std::uint64_t bytes = RowBytes(data);
+  if (side == Side::kKey && layer.q) bytes += RowBytes(*layer.q);
   if (side == Side::kValue && layer.has_w_o) {
     const std::uint64_t width = U(layer.q ? layer.q->num_heads : data.num_heads) * U(data.channels);
     bytes += 4 * width * width;
@@ -79,21 +83,24 @@ std::size_t NumHeads(const KvDump& dump, const FitJob& job) {
 
 std::uint64_t EstimateMemory(const KvDump& dump, const FitJob& job) {
   std::vector<std::uint64_t> sides;
-  std::uint64_t table = 0, work = 0;
+  const auto threads = static_cast<std::size_t>(NumThreads(job));
+  std::uint64_t table = 0, work = 0, copy = 0;
   for (const int id : job.layers)
     for (const Side side : kSides) {
       const DatasetInfo& data = DataOf(dump.layer(id), side);
       sides.push_back(SideBytes(dump.layer(id), side));
       table += TableBytes(data);
       work = std::max(work, WorkBytes(data));
+      copy = std::max(copy, RowBytes(data));
     }
+  // A side is held once more by the heads that are fitted, and one is read while others are fitted.
+  const std::size_t fitted = std::min(kSidesInFlight, threads), held = std::min(kSidesInFlight, threads + 1);
   std::uint64_t in_flight = 0;
   for (std::size_t i = 0; i < sides.size(); ++i) {
-    const auto end = sides.begin() + static_cast<std::ptrdiff_t>(std::min(sides.size(), i + kSidesInFlight));
-    in_flight = std::max(
-        in_flight, std::accumulate(sides.begin() + static_cast<std::ptrdiff_t>(i), end, std::uint64_t{0}));
+    const std::span window = std::span(sides).subspan(i, std::min(held, sides.size() - i));
+    in_flight = std::max(in_flight, std::accumulate(window.begin(), window.end(), std::uint64_t{0}));
   }
-  return kProgramBytes + in_flight + U(NumThreads(job)) * work + table;
+  return kProgramBytes + in_flight + fitted * copy + threads * work + table;
 }
 
 std::optional<TimeEstimate> EstimateTime(const KvDump& dump, const FitJob& job) {

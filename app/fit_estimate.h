@@ -13,8 +13,8 @@ namespace so4cal {
 // KV heads of the job's layers, keys and values.
 std::size_t NumHeads(const KvDump& dump, const FitJob& job);
 
-// Peak memory of the fit, from the shapes alone: three sides of layers in flight, the working copies of the
-// heads that are being fitted, and the table.
+// Peak memory of the fit, from the shapes alone: up to three sides of layers in flight, the working copies of
+// the heads that are being fitted, and the table.
 std::uint64_t EstimateMemory(const KvDump& dump, const FitJob& job);
 
 struct TimeEstimate {

@@ -107,7 +107,7 @@ class SlurmTest(CliTest):
         self.assert_done("fit", dump, "-o", whole, *FIT)
         self.start_slurm()
         submitted = subprocess.run([ROOT / "app/slurm/submit.sh", str(SHARDS), table, dump, "--", *FIT],
-                                   env={**self.env, "SO4CAL": BINARY}, cwd=self.folder, text=True, capture_output=True,
+                                   env={**self.env, "SO4CAL": BINARY, "SO4CAL_SBATCH": "--cpus-per-task=1 --time=10"}, cwd=self.folder, text=True, capture_output=True,
                                    check=False)
         self.assertEqual(submitted.returncode, 0, submitted.stderr)
         self.assertRegex(submitted.stdout, r"fit job \d+, merge job \d+")

@@ -72,7 +72,8 @@ TEST(TableJsonRead, EveryMissingMemberAndElementIsRefused) {
     if (path.find("/hashes/") != std::string::npos) continue;  // a dump need not have every dataset
     if (path == "/dumps/1/fit/0" || path == "/dumps/1/fit/1" || path == "/dumps/0/fit/0" ||
         path.find("/validation/0") == path.size() - 13 || path.find("/test/0") == path.size() - 7)
-      continue;  // one range less is a valid split
+      continue;                                       // one range less is a valid split
+    if (path.starts_with("/dump_layers/")) continue;  // a table without a dump has none
     Json bad = good;
     Json& parent = bad.at(pointer.parent_pointer());
     if (parent.is_object())

@@ -55,6 +55,12 @@ TEST(RotationTable, CheckNamesLayerSideHeadAndField) {
   refused([](RotationTable& t) { t.layers[1].layer = 3; }, "layer 3: follows layer 3");
   refused([](RotationTable& t) { t.layers[0].layer = -1; }, "layer -1");
   refused([](RotationTable& t) { t.num_model_layers = 7; }, "layer 7: expected an id below");
+  refused([](RotationTable& t) { t.dump_layers = {3, 7, 7}; }, "dump_layers: expected ascending");
+  refused(
+      [](RotationTable& t) {
+        t.dump_layers = {3, 8};
+      },
+      "layer 7: expected a layer that dump_layers lists");
   refused([](RotationTable& t) { t.layers[0].hashes.clear(); }, "hashes of 0 dumps");
   refused([](RotationTable& t) { t.layers[0].sides[1].codec.bits = 7; }, "layer 3, side v: bits is 7");
   refused([](RotationTable& t) { t.layers[0].sides[0].family = static_cast<Family>(77); },
