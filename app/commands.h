@@ -21,11 +21,12 @@ using CommandRun = std::function<int()>;
 // Each adds one subcommand to `app`; parsing it sets `run`.
 void AddInspectCommand(CLI::App& app, CommandRun& run);
 void AddFitCommand(CLI::App& app, CommandRun& run);
+void AddMergeCommand(CLI::App& app, CommandRun& run);
 void AddPlanCommand(CLI::App& app, CommandRun& run);
 void AddReportCommand(CLI::App& app, CommandRun& run);
 void AddExportCommand(CLI::App& app, CommandRun& run);
-void AddFoldCommand(CLI::App& app, CommandRun& run);
 void AddImportCommand(CLI::App& app, CommandRun& run);
+void AddFoldCommand(CLI::App& app, CommandRun& run);
 void AddVerifyCommand(CLI::App& app, CommandRun& run);
 void AddEncodeCommand(CLI::App& app, CommandRun& run);
 void AddDecodeCommand(CLI::App& app, CommandRun& run);

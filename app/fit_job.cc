@@ -2,6 +2,7 @@
 #include "app/fit_job.h"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -56,21 +57,6 @@ std::string OptionsJson(const FitJob& job) {
   json["allow_constant_heads"] = job.dump.allow_constant_heads;
   json["allow_few_tokens"] = job.dump.allow_few_tokens;
   return json.dump();
-}
-
-RotationTable EmptyTable(const KvDump& dump, const FitJob& job, std::span<const TokenSplit> splits) {
-  RotationTable table;
-  table.tool_version = kVersion;
-  table.model = dump.model();
-  table.num_model_layers = dump.num_model_layers();
-  table.seed = job.fit.seed;
-  table.options_json = OptionsJson(job);
-  table.simd_target = BestSimdTarget();
-  for (std::size_t f = 0; f < dump.files().size(); ++f) {
-    const DumpFile& file = dump.files()[f];
-    table.dumps.push_back({file.name, file.size_bytes, file.num_tokens, splits[f]});
-  }
-  return table;
 }
 
 // Sinks, and fit tokens beyond --fit-tokens.
@@ -147,16 +133,49 @@ std::uint64_t NumSinkTokens(const KvDump& dump, std::uint64_t skip_tokens) {
   return sinks;
 }
 
-std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job,
-                                       const FitJobCallbacks& callbacks) {
+RotationTable TableWithoutLayers(const KvDump& dump, const FitJob& job) {
   const std::vector<TokenSplit> splits = SplitTokens(TokensOfFiles(dump), job.fit.split);
-  const TokenSplit split = GlobalSplit(splits, TokenCounts(dump));
-  RotationTable table = EmptyTable(dump, job, splits);
+  RotationTable table;
+  table.tool_version = kVersion;
+  table.model = dump.model();
+  table.num_model_layers = dump.num_model_layers();
+  for (const LayerInfo& layer : dump.layers())
+    table.dump_layers.push_back(static_cast<std::uint64_t>(layer.layer));
+  table.seed = job.fit.seed;
+  table.options_json = OptionsJson(job);
+  table.simd_target = BestSimdTarget();
+  for (std::size_t f = 0; f < dump.files().size(); ++f) {
+    const DumpFile& file = dump.files()[f];
+    table.dumps.push_back({file.name, file.size_bytes, file.num_tokens, splits[f]});
+  }
+  return table;
+}
+
+TokenSplit SplitOfJob(const KvDump& dump, const FitJob& job) {
+  return GlobalSplit(SplitTokens(TokensOfFiles(dump), job.fit.split), TokenCounts(dump));
+}
+
+SideInput ReadSide(const KvDump& dump, const FitJob& job, int layer, Side side) {
+  SideInput input{dump.Read(layer, side), dump.ConstantHeads(layer, side), nullptr};
+  if (NeedsAttention(job.fit.sides[static_cast<std::size_t>(side)]))
+    input.attention = ReadLayerAttention(dump, layer, side, job.fit.split.skip_tokens);
+  return input;
+}
+
+std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job,
+                                       std::vector<LayerTable> finished, const FitJobCallbacks& callbacks) {
+  const TokenSplit split = SplitOfJob(dump, job);
+  RotationTable table = TableWithoutLayers(dump, job);
+  table.layers = std::move(finished);
+  std::vector<int> layers;
+  std::ranges::copy_if(job.layers, std::back_inserter(layers),
+                       [&](int layer) { return table.FindLayer(layer) == nullptr; });
   std::size_t heads_total = 0;
-  for (const int layer : job.layers)
+  for (const int layer : layers)
     heads_total += static_cast<std::size_t>(dump.layer(layer).k.num_heads + dump.layer(layer).v.num_heads);
 
-  // Only `read` touches the dump (HDF5 has one reader); what it learns about a layer waits here for `write`.
+  // `read` and `write` run at the same time, and HDF5 has one user at a time: each holds the mutex. What
+  // `read` learns about a layer waits here for `write`.
   struct ReadNotes {
     std::vector<std::map<std::string, std::string>> hashes;
     std::uint64_t constant_heads = 0;
@@ -166,28 +185,24 @@ std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job,
 
   FitCallbacks fit;
   fit.read = [&](int layer, Side side) {
-    SideInput input{dump.Read(layer, side), dump.ConstantHeads(layer, side), nullptr};
-    if (NeedsAttention(job.fit.sides[static_cast<std::size_t>(side)]))
-      input.attention = ReadLayerAttention(dump, layer, side, job.fit.split.skip_tokens);
-    auto hashes = dump.HashesOfRead(layer);
     const std::lock_guard lock(mutex);
-    notes[layer].hashes = std::move(hashes);  // those of the values are the last, and hold all
+    SideInput input = ReadSide(dump, job, layer, side);
+    notes[layer].hashes = dump.HashesOfRead(layer);  // those of the values are the last, and hold all
     notes[layer].constant_heads += input.constant_heads.size();
     return input;
   };
   fit.write = [&](LayerTable&& layer) {
-    {
-      const std::lock_guard lock(mutex);
-      ReadNotes& note = notes.at(layer.layer);
-      layer.hashes = std::move(note.hashes);
-      layer.counts[kCountConstantHeads] = note.constant_heads;
-    }
+    const std::lock_guard lock(mutex);
+    ReadNotes& note = notes.at(layer.layer);
+    layer.hashes = std::move(note.hashes);
+    layer.counts[kCountConstantHeads] = note.constant_heads;
     for (const auto& [reason, count] : TokenCountsOfLayer(dump, job, split)) layer.counts[reason] = count;
     if (callbacks.layer_done) callbacks.layer_done(layer);
     table.layers.push_back(std::move(layer));
   };
   fit.progress = callbacks.progress;
-  if (!FitModel(job.layers, heads_total, split, job.fit, fit)) return std::nullopt;
+  if (!FitModel(layers, heads_total, split, job.fit, fit)) return std::nullopt;
+  std::ranges::sort(table.layers, {}, &LayerTable::layer);
   table.Check();
   return table;
 }

@@ -25,10 +25,19 @@ struct FitJobCallbacks {
   std::function<void(const LayerTable&)> layer_done;  // in order of layers
 };
 
-// Reads the job's layers of the dump, fits them and returns the table, complete and checked; nothing when
-// `progress` stopped it. Throws Error.
+// What the job's table says of options, dumps and tool, before any layer is fitted.
+RotationTable TableWithoutLayers(const KvDump& dump, const FitJob& job);
+
+// Reads the job's layers of the dump, but for those that are `finished`, fits them and returns the table of
+// all, complete and checked; nothing when `progress` stopped it. Throws Error.
 std::optional<RotationTable> RunFitJob(const KvDump& dump, const FitJob& job,
-                                       const FitJobCallbacks& callbacks);
+                                       std::vector<LayerTable> finished, const FitJobCallbacks& callbacks);
+
+// The tokens that the job fits, chooses and tests on, as indices over all files.
+TokenSplit SplitOfJob(const KvDump& dump, const FitJob& job);
+
+// One side of one layer with what its fit looks at. Throws Error.
+SideInput ReadSide(const KvDump& dump, const FitJob& job, int layer, Side side);
 
 std::vector<FileTokens> TokensOfFiles(const KvDump& dump);
 std::vector<std::uint64_t> TokenCounts(const KvDump& dump);

@@ -42,26 +42,25 @@ int Main(int argc, char** argv) {
   LogOptions log;
   AddLogOptions(app, log);
   CommandRun run;
-  for (const auto add : {AddInspectCommand, AddFitCommand, AddPlanCommand, AddReportCommand, AddExportCommand,
-                         AddImportCommand, AddFoldCommand, AddVerifyCommand, AddEncodeCommand,
-                         AddDecodeCommand, AddInfoCommand})
+       {AddInspectCommand, AddFitCommand, AddMergeCommand, AddPlanCommand, AddReportCommand, AddExportCommand,
+        AddImportCommand, AddFoldCommand, AddVerifyCommand, AddEncodeCommand, AddDecodeCommand, AddInfoCommand})
     add(app, run);
-  try {
-    app.parse(argc, argv);
-    SetUpLogging(log);
-    const int exit_code = run();
-    if (std::fflush(stdout) != 0)
-      throw Error("can't write to standard output: " + std::string(std::strerror(errno)));
-    return exit_code;
-  } catch (const CLI::ParseError& error) {
-    return ReportParseError(app, error);
-  } catch (const UsageError& error) {
-    PrintError(error.what());
-    return kExitUsage;
-  } catch (const std::exception& error) {
-    PrintError(error.what());
-    return kExitFailed;
-  }
+       try {
+         app.parse(argc, argv);
+         SetUpLogging(log);
+         const int exit_code = run();
+         if (std::fflush(stdout) != 0)
+           throw Error("can't write to standard output: " + std::string(std::strerror(errno)));
+         return exit_code;
+       } catch (const CLI::ParseError& error) {
+         return ReportParseError(app, error);
+       } catch (const UsageError& error) {
+         PrintError(error.what());
+         return kExitUsage;
+       } catch (const std::exception& error) {
+         PrintError(error.what());
+         return kExitFailed;
+       }
 }
 
 }  // namespace

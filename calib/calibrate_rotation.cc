@@ -238,34 +238,39 @@ std::vector<RotationCalibration::Result> RotationCalibration::Finish() {
   return results;
 }
 
-// Feedback rounding of a value head that was fitted for the output, where it pays and the map stays the best
-// one.
+// Feedback rounding of a value head that was fitted for the output, with whichever map is best under it,
+// where it pays.
 void RotationCalibration::RoundValuesIfWorth(std::size_t h, const HeadTable& fitted, Result& result) const {
-  const std::optional<HeadTable> feedback = heads_[h]->WithValueFeedback(result.table);
+  const std::optional<HeadTable> feedback = heads_[h]->WithValueFeedback(fitted);
   if (!feedback) return;
-  const auto score = [&](HeadTable table, Chosen chosen) {
+  HeadErrors& errors = result.outcome.errors;
+  HeadTable best = result.table;
+  double best_score = kFeedbackPays * heads_[h]->Score(best, Objective::kOutput);
+  // The same heads as before compete: what was not measured is no choice here.
+  const auto consider = [&](Chosen chosen, double before) {
+    if (std::isnan(before)) return before;
+    HeadTable table = *feedback;
+    table.chosen = chosen;
     if (chosen != Chosen::kFitted)
       table.transform = heads_[h]->WithStages({}, starts_[0].stages, chosen).transform;
-    table.chosen = chosen;
-    return heads_[h]->Score(table, Objective::kOutput);
+    const double score = heads_[h]->Score(table, Objective::kOutput);
+    if (score < best_score) {
+      best_score = score;
+      best = std::move(table);
+    }
+    return score;
   };
-  const double of_chosen = heads_[h]->Score(*feedback, Objective::kOutput);
-  if (!(of_chosen < kFeedbackPays * heads_[h]->Score(result.table, Objective::kOutput))) return;
-  HeadTable fitted_too = *feedback;
-  fitted_too.transform = fitted.transform;
-  const double of_fitted =
-      runs_.empty() ? std::numeric_limits<double>::quiet_NaN() : score(fitted_too, Chosen::kFitted);
-  HeadErrors& errors = result.outcome.errors;
-  const double of_hadamard = std::isnan(errors.decision_hadamard)
-                                 ? errors.decision_hadamard  // not a choice here
-                                 : score(*feedback, Chosen::kHadamard);
-  const double of_identity = score(*feedback, Chosen::kIdentity);
-  if (of_hadamard < of_chosen || of_identity < of_chosen || of_fitted < of_chosen) return;
-  result.table = *feedback;
-  errors = heads_[h]->MeasureErrors(result.table, fitted_too);
-  errors.decision_identity = of_identity;
-  errors.decision_hadamard = of_hadamard;
-  errors.decision_fitted = of_fitted;
+  HeadErrors under_feedback;
+  under_feedback.decision_fitted = consider(Chosen::kFitted, errors.decision_fitted);
+  under_feedback.decision_hadamard = consider(Chosen::kHadamard, errors.decision_hadamard);
+  under_feedback.decision_identity = consider(Chosen::kIdentity, errors.decision_identity);
+  if (best.rounding == Rounding::kNearest) return;
+  if (best.chosen != Chosen::kFitted) result.outcome.shrink = 0;
+  result.table = best;
+  errors = heads_[h]->MeasureErrors(best, *feedback);
+  errors.decision_fitted = under_feedback.decision_fitted;
+  errors.decision_hadamard = under_feedback.decision_hadamard;
+  errors.decision_identity = under_feedback.decision_identity;
 }
 
 }  // namespace so4cal

@@ -45,6 +45,11 @@ std::uint64_t RoundUp(std::uint64_t value, std::uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
+void AppendText(std::string& out, std::string_view text) {
+  AppendLittleEndian(out, static_cast<std::uint64_t>(text.size()));
+  out += text;
+}
+
 GgufTensor ReadTensor(GgufReader& reader) {
   GgufTensor tensor;
   tensor.name = reader.Text();
@@ -143,13 +148,6 @@ GgufHeader ReadGgufHeader(const std::filesystem::path& path) {
   CheckTensors(header, reader.size(), where);
   return header;
 }
-
-namespace {
-void AppendText(std::string& out, std::string_view text) {
-  AppendLittleEndian(out, static_cast<std::uint64_t>(text.size()));
-  out += text;
-}
-}  // namespace
 
 std::string GgufTextKey(std::string_view key, std::string_view value) {
   std::string out;

@@ -40,7 +40,8 @@ void TableArchive::Numbers(const std::string& name, std::vector<std::uint64_t>& 
 void TableArchive::Array(const std::string& name, ArrayRef values, Shape shape, const Legend& columns) {
   Visit(name);
   if (!loading_ && shape.front() == kAnyExtent)
-    shape.front() = std::visit([](const auto* v) { return v->size(); }, values) / shape.back();
+    shape.front() = std::visit([](const auto* v) { return v->size(); }, values) /
+                    NumElements({shape.begin() + 1, shape.end()});
   DoArray(name, values, shape, columns);
   const auto check_finite = [&](const auto* v) {
     using T = typename std::remove_cvref_t<decltype(*v)>::value_type;

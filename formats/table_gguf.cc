@@ -2,8 +2,11 @@
 #include "formats/table_gguf.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "formats/atomic_file.h"
 #include "formats/byte_writer.h"
@@ -23,10 +26,43 @@ constexpr char kConvention[] =
     "ggml_mul_mat("
     "rot, K) is U k for keys after RoPE; queries are turned by the same U, attention outputs back by "
     "transpose(U).";
+constexpr std::uint64_t kMaxHeads = 1024, kMaxHeadDim = 1024;
 constexpr std::size_t kCopyBytes = std::size_t{4} << 20;
 
 std::string TensorName(int layer, Side side) {
   return "blk." + std::to_string(layer) + ".attn_" + SideName(side) + "_rot.weight";
+}
+
+// The layer and side of a name that TensorName() gives.
+std::optional<std::pair<int, Side>> ParseTensorName(std::string_view name) {
+  constexpr std::string_view kPrefix = "blk.";
+  int layer = 0;
+  if (!name.starts_with(kPrefix)) return {};
+  const char* begin = name.data() + kPrefix.size();
+  if (std::from_chars(begin, name.data() + name.size(), layer).ec != std::errc() || layer < 0) return {};
+  for (const Side side : kSides)
+    if (name == TensorName(layer, side)) return std::pair(layer, side);
+  return {};
+}
+
+// One rotation; `tensor` is that of `file`.
+DenseSide ReadRotation(std::ifstream& file, const GgufHeader& header, const GgufTensor& tensor,
+                       const std::string& where) {
+  if (tensor.type != GgufTensor::kF32 || tensor.extents.size() != 2 ||
+      tensor.extents[0] != tensor.extents[1] || tensor.extents[0] > kMaxHeadDim)
+    throw Error(where + ": tensor '" + tensor.name + "' is no square matrix of F32 up to 1024 x 1024");
+  const std::size_t d = tensor.extents[0];
+  std::string bytes(4 * d * d, '\0');
+  file.seekg(static_cast<std::streamoff>(header.data_begin + tensor.offset));
+  if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
+    throw Error(where + ": tensor '" + tensor.name + "' can't be read");
+  DenseSide side;
+  side.head_dim = static_cast<int>(d);
+  side.rotations.emplace_back(d * d);
+  for (std::size_t row = 0; row < d; ++row)
+    for (std::size_t column = 0; column < d; ++column)
+      side.rotations[0][column * d + row] = LoadLittleEndian<float>(bytes.data() + 4 * (row * d + column));
+  return side;
 }
 
 // U of a layer's side, row-major: R transposed. The engines have one for all heads, and no offset.
@@ -150,44 +186,23 @@ RotationTable ReadTableGguf(const fs::path& path, const ReadOptions& options) {
   const std::string where = "'" + path.string() + "'";
   const GgufHeader header = ReadGgufHeader(path);
   std::ifstream file(path, std::ios::binary);
-  std::vector<DenseLayer> layers;
-  const auto tensor_of = [&](int layer, Side s) {
-    return std::find_if(header.tensors.begin(), header.tensors.end(),
-                        [&](const GgufTensor& t) { return t.name == TensorName(layer, s); });
-  };
-  // Layers that have rotations may be any of the model's.
-  const auto in_file = [&](int layer) { return static_cast<std::size_t>(layer) < header.tensors.size(); };
-  constexpr int kLayersBeyond = 1024;
-  for (int layer = 0; in_file(layer) || layer < kLayersBeyond; ++layer) {
-    if (tensor_of(layer, Side::kKey) == header.tensors.end() &&
-        tensor_of(layer, Side::kValue) == header.tensors.end())
-      continue;
-    layers.push_back({layer, {}});
-    for (const Side s : kSides) {
-      const auto tensor = tensor_of(layer, s);
-      if (tensor == header.tensors.end())
-        throw Error(where + ": has no tensor '" + TensorName(layer, s) + "'");
-      if (tensor->type != GgufTensor::kF32 || tensor->extents.size() != 2 ||
-          tensor->extents[0] != tensor->extents[1] || tensor->extents[0] > 1024)
-        throw Error(where + ": tensor '" + tensor->name + "' is no square matrix of F32 up to 1024 x 1024");
-      const std::size_t d = tensor->extents[0];
-      std::string bytes(4 * d * d, '\0');
-      file.seekg(static_cast<std::streamoff>(header.data_begin + tensor->offset));
-      if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
-        throw Error(where + ": tensor '" + tensor->name + "' can't be read");
-      DenseSide& side = layers.back().side(s);
-      side.head_dim = static_cast<int>(d);
-      side.rotations.emplace_back(d * d);
-      for (std::size_t row = 0; row < d; ++row)
-        for (std::size_t column = 0; column < d; ++column)
-          side.rotations[0][column * d + row] =
-              LoadLittleEndian<float>(bytes.data() + 4 * (row * d + column));
+  std::map<int, DenseLayer> by_id;
+  for (const GgufTensor& tensor : header.tensors)
+    if (const auto name = ParseTensorName(tensor.name)) {
+      DenseLayer& layer = by_id[name->first];
+      layer.layer = name->first;
+      layer.side(name->second) = ReadRotation(file, header, tensor, where);
     }
+  if (by_id.empty()) throw Error(where + ": has no tensors blk.N.attn_k_rot.weight and attn_v_rot.weight");
+  std::vector<DenseLayer> layers;
+  for (auto& [id, layer] : by_id) {
+    for (const Side s : kSides)
+      if (layer.side(s).head_dim == 0) throw Error(where + ": has no tensor '" + TensorName(id, s) + "'");
+    layers.push_back(std::move(layer));
   }
-  if (layers.empty()) throw Error(where + ": has no tensors blk.N.attn_k_rot.weight and attn_v_rot.weight");
   ReadOptions with_heads = options;
   if (const auto heads = header.numbers.find(kHeadsKey);
-      heads != header.numbers.end() && heads->second <= 1024)
+      heads != header.numbers.end() && heads->second <= kMaxHeads)
     with_heads.num_kv_heads = static_cast<int>(heads->second);
   const auto provenance = header.texts.find(kProvenanceKey);
   return TableFromDense(std::move(layers), provenance == header.texts.end() ? "" : provenance->second,

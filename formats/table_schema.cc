@@ -140,6 +140,7 @@ void RootFields(TableArchive& ar, RotationTable& table) {
   ar.Number("head_dim", head_dim);
   ar.Text("model", table.model);
   Integer(ar, "num_model_layers", table.num_model_layers, 0, kMaxLayers);
+  ar.Array("dump_layers", &table.dump_layers, {kAnyExtent});
   ar.Number("seed", table.seed);
   ar.Text("options", table.options_json);
   ar.Text("simd_target", table.simd_target);

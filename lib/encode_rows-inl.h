@@ -12,6 +12,7 @@
 
 #include "hwy/highway.h"
 #include "lib/convert-inl.h"
+#include "lib/encode_absmax-inl.h"
 #include "lib/encode_tile.h"
 #include "lib/feedback_refine-inl.h"
 #include "lib/feedback_round-inl.h"
@@ -108,7 +109,9 @@ HWY_INLINE bool Fits(const EncodeArgs& a, size_t width) {
 }
 
 HWY_INLINE void EncodeRowsKernel(const EncodeArgs& a, const float* z, size_t rows, std::uint8_t* out) {
-  const hn::CappedTag<float, 8> wide;
+  if (a.push == nullptr && a.num_ratios == 0 && a.block % 8 == 0 && hn::Lanes(hn::CappedTag<float, 8>()) == 8)
+    return EncodeAbsmaxRows(a, z, rows, out);
+  const hn::CappedTag<float, 16> wide;
   const hn::CappedTag<float, 4> narrow;
   while (rows > 0) {
     size_t done;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 
 #include "lib/error.h"
@@ -121,6 +122,8 @@ bool HeadErrors::operator==(const HeadErrors& other) const {
 
 void RotationTable::Check() const {
   for (const DumpRecord& dump : dumps) CheckSplit(dump);
+  if (std::ranges::adjacent_find(dump_layers, std::greater_equal{}) != dump_layers.end())
+    throw Error("dump_layers: expected ascending layer ids");
   if (layers.empty()) throw Error("the table has no layers, expected at least one");
   int previous = -1;
   for (const LayerTable& layer : layers) {
@@ -134,6 +137,9 @@ void RotationTable::Check() const {
     if (layer.hashes.size() != dumps.size())
       throw Error(where + ": has hashes of " + std::to_string(layer.hashes.size()) + " dumps, expected " +
                   std::to_string(dumps.size()));
+    if (!dump_layers.empty() &&
+        !std::ranges::binary_search(dump_layers, static_cast<std::uint64_t>(layer.layer)))
+      throw Error(where + ": expected a layer that dump_layers lists");
     previous = layer.layer;
     for (const Side side : kSides) CheckSide(layer.side(side), where + ", side " + SideName(side));
     if (layer.sides[0].heads.size() != layer.sides[1].heads.size())

@@ -103,6 +103,8 @@ struct RotationTable {
   std::string tool_version;  // of the so4cal that fitted it
   std::string model;         // free text from the dump
   int num_model_layers = 0;  // of the model, 0 when the dump does not say
+  // All layers that the dump has, ascending, fitted or not: what a whole table holds. Empty without a dump.
+  std::vector<std::uint64_t> dump_layers;
   std::uint64_t seed = 0;
   std::string options_json;  // resolved options that change the result
   std::string simd_target;   // of the fit

@@ -17,13 +17,14 @@
 #include "lib/pack.h"
 #include "lib/quantize_block.h"
 #include "lib/rotate_rows.h"
+#include "lib/row_magnitude.h"
 
 namespace so4cal {
 namespace {
 
 constexpr std::size_t kMaxHeadDim = 1024;
 constexpr std::size_t kTileFloats = 4096;  // rows rotated at a time, on the stack
-constexpr std::size_t kBatch = 16;         // rows that the encoder takes at once on wide vectors
+constexpr std::size_t kBatch = 32;         // rows that the encoder takes at once on wide vectors
 
 using RowFloats = std::array<float, kMaxHeadDim>;
 using RowCodes = std::array<std::uint8_t, kMaxHeadDim>;
@@ -116,12 +117,9 @@ RowStatus HeadCodec::Impl::CheckScales(std::span<const float> x_row, std::size_t
 RowStatus HeadCodec::Impl::FindUnencodable(const HeadView& x) const noexcept {
   for (std::size_t t = 0; t < x.num_tokens; ++t) {
     const auto row = x.row(t);
-    float largest = 0;
-    for (std::size_t i = 0; i < row.size(); ++i) {
+    if (RowMagnitude(row, rotation.offset) <= safe_magnitude) continue;
+    for (std::size_t i = 0; i < row.size(); ++i)
       if (!std::isfinite(row[i])) return {RowError::kNotFinite, t, static_cast<int>(i)};
-      largest = std::max(largest, std::abs(rotation.offset.empty() ? row[i] : row[i] - rotation.offset[i]));
-    }
-    if (largest <= safe_magnitude) continue;
     if (const RowStatus status = CheckScales(row, t); !status.ok()) return status;
   }
   return {};

@@ -215,5 +215,43 @@ INSTANTIATE_TEST_SUITE_P(
                     MetricCase{"refined_exact", RoundingChoice::kRefined, LossChoice::kExact, 1}),
     [](const auto& p) { return std::string(p.param.name); });
 
+// A value head whose output projection passes four channels, and the others times `rest`.
+RotationCalibration::Result CalibrateValues(float rest, RoundingChoice rounding) {
+  const std::vector<float> values = Activations64(81);
+  LayerAttention attention;
+  attention.num_query_heads = 1;
+  attention.w_o_rows = kHeadDim;
+  attention.w_o.resize(kHeadDim * kHeadDim);
+  for (std::size_t i = 0; i < kHeadDim; ++i) attention.w_o[i * kHeadDim + i] = i < 4 ? 1 : rest;
+  const HeadInput input{
+      .side = Side::kValue, .head = {values.data(), kTokens, kHeadDim, kHeadDim}, .attention = &attention};
+  const TokenSplit split = ThreeParts();
+  SideOptions side;
+  side.rounding = rounding;
+  side.objective = ObjectiveChoice::kOutput;
+  RotationCalibration fit({&input, 1}, split, side, 20, 1);
+  for (int p = 0; p < fit.num_parts(); ++p) fit.FitPart(p);
+  return fit.Finish()[0];
+}
+
+// Where the projection sees four channels of 64, feedback moves the error out of its sight. Where it sees
+// all alike there is nowhere to move it, and the plain rule stays.
+TEST(RotationCalibration, ValuesTakeFeedbackWhereTheProjectionLetsIt) {
+  const auto narrow = CalibrateValues(0.05f, RoundingChoice::kAuto),
+             plain = CalibrateValues(0.05f, RoundingChoice::kNearest);
+  EXPECT_EQ(narrow.table.rounding, Rounding::kFeedback);
+  EXPECT_FALSE(narrow.table.metric.empty());
+  const HeadErrors &e = narrow.outcome.errors, &of_plain = plain.outcome.errors;
+  const auto best = [](const HeadErrors& x) {
+    return std::min({x.decision_fitted, x.decision_hadamard, x.decision_identity});
+  };
+  EXPECT_LT(best(e), 0.5 * best(of_plain));  // errors in 60 of 64 directions cost little now
+  EXPECT_EQ(narrow.table.chosen, e.decision_fitted == best(e)     ? Chosen::kFitted
+                                 : e.decision_hadamard == best(e) ? Chosen::kHadamard
+                                                                  : Chosen::kIdentity);
+  EXPECT_NO_THROW(narrow.table.Check());
+  EXPECT_EQ(CalibrateValues(1, RoundingChoice::kAuto).table.rounding, Rounding::kNearest);
+}
+
 }  // namespace
 }  // namespace so4cal

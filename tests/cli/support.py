@@ -14,7 +14,8 @@ BAD_DUMPS = ROOT / "tests/golden/bad/dumps"
 
 def environment() -> dict[str, str]:
     """English messages, no colours, no array job around us."""
-    return {**os.environ, "LC_ALL": "C", "NO_COLOR": "1"}
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+    return {**outside, "LC_ALL": "C", "NO_COLOR": "1"}
 
 
 def run(*args: object, cwd: Path | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:

@@ -37,6 +37,10 @@ WRONG = [
     ("expected a name that ends in .h5 or .json", ["fit", "d.h5", "-o", "t.safetensors"]),
     ("0-7,12", ["fit", "d.h5", "-o", "t.h5", "--layers", "3-"]),
     ("ascend", ["fit", "d.h5", "-o", "t.h5", "--layers", "3-1"]),
+    ("k/n", ["fit", "d.h5", "-o", "t.h5", "--shard", "3/2"]),
+    ("--memory-limit", ["fit", "d.h5", "-o", "t.h5", "--memory-limit", "much"]),
+    ("expected an output that ends in .h5 or .json", ["merge", "a.h5", "-o", "t.safetensors"]),
+    ("0-7,12", ["merge", "a.h5", "-o", "t.h5", "--layers", "3-"]),
     (".json, .csv", ["report", "t.h5", "d.h5", "-o", "r.pdf"]),
     ("extension", ["export", "t.h5", "-o", "t.xyz"]),
     ("--to is 'xyz'", ["export", "t.h5", "-o", "t.h", "--to", "xyz"]),
@@ -52,7 +56,7 @@ class UsageTest(CliTest):
                 self.assert_error(2, words, *args)
 
     def test_help_of_every_command(self) -> None:
-        for command in ["inspect", "fit", "report", "export", "verify", "encode", "decode", "info"]:
+        for command in ["inspect", "fit", "merge", "report", "export", "verify", "encode", "decode", "info"]:
             with self.subTest(command=command):
                 self.assertIn("Usage:", self.assert_done(command, "--help"))
                 self.assertIn(command, self.assert_done("--help"))

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the dumps of shapes_test.py and refuse_test.py, small ones of every shape and type.
 //   write_dumps FOLDER
+// or one small dump with many layers, for the tests of shards.
+//   write_dumps FILE LAYERS
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <numeric>
 #include <optional>
@@ -103,13 +106,28 @@ void Write(const std::filesystem::path& path, const Dump& dump, unsigned query_s
   }
 }
 
+void WriteManyLayers(const std::filesystem::path& path, unsigned num_layers) {
+  DumpWriter file(path);
+  file.Text("/", "model", "many layers");
+  file.Numbers("/", "num_layers", {static_cast<double>(num_layers)});
+  for (unsigned layer = 0; layer < num_layers; ++layer) {
+    const std::string group = "/layers/" + std::to_string(layer);
+    file.Rows(group + "/k", {Rows(2, kTokens, 32, layer)}, "token,head,channel", {Stored::kF16});
+    file.Rows(group + "/v", {Rows(2, kTokens, 32, layer + 1000)}, "token,head,channel", {Stored::kF16});
+  }
+}
+
 }  // namespace
 }  // namespace so4cal::testing
 
 int main(int argc, char** argv) {
   using namespace so4cal::testing;
+  if (argc == 3) {
+    WriteManyLayers(argv[1], static_cast<unsigned>(std::atoi(argv[2])));
+    return 0;
+  }
   if (argc != 2) {
-    std::fprintf(stderr, "usage: write_dumps FOLDER\n");
+    std::fprintf(stderr, "usage: write_dumps FOLDER | write_dumps FILE LAYERS\n");
     return 2;
   }
   const std::filesystem::path folder = argv[1];

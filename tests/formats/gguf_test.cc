@@ -6,7 +6,6 @@
 
 #include <fstream>
 
-#include "formats/atomic_file.h"
 #include "formats/byte_writer.h"
 #include "lib/error.h"
 #include "tests/support/temp_folder.h"
@@ -31,7 +30,7 @@ std::string Bytes(const GgufHeader& header, std::size_t data_bytes = 64) {
 
 GgufHeader Read(const std::string& bytes) {
   const TempFolder folder;
-  WriteBytesAtomically(folder / "m.gguf", bytes);
+  std::ofstream(folder / "m.gguf", std::ios::binary) << bytes;
   return ReadGgufHeader(folder / "m.gguf");
 }
 

@@ -8,15 +8,16 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent / "llama_cpp"))
+import llama_sources  # noqa: E402
+
 pytestmark = pytest.mark.skipif(not os.environ.get("SO4CAL_LONG"), reason="builds llama.cpp: run with --long")
 
-PROJECT = Path(__file__).parent / "llama_cpp"
 # Where stock llama.cpp insists on knowing every tensor, and how it is told not to.
 LOADER = ("src/llama-model.cpp", "ml.done_getting_tensors();", "ml.done_getting_tensors(true);")
 TEXT = "The key to a small cache is to round what does not matter, and to turn the rest until it does not matter either."
@@ -26,34 +27,20 @@ def run(*command: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
 
 
-def unpack_sources(folder: Path) -> Path:
-    download = run(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "llama-cpp-python",
-                   "--no-build-isolation", "-d", folder, "llama-cpp-python")  # fmt: skip
-    if download.returncode != 0:
-        pytest.skip(f"llama-cpp-python's sdist can't be had: {download.stderr.strip()[-300:]}")
-    with tarfile.open(next(folder.glob("llama_cpp_python-*.tar.gz"))) as archive:
-        archive.extractall(folder, filter="data")
-    return next(folder.glob("llama_cpp_python-*/vendor/llama.cpp"))
-
-
-def build(sources: Path, folder: Path, name: str) -> Path:
-    for command in (["-S", PROJECT, "-B", folder / "build", "-G", "Ninja", f"-DLLAMA_CPP={sources}"], ["--build", folder / "build"]):
-        done = run("cmake", *command)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return Path(shutil.copy(folder / "build" / "llama_logits", folder / name))
-
-
 @pytest.fixture(scope="session")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """llama_logits with llama.cpp as it is, and with one that passes over tensors that it does not know."""
     folder = tmp_path_factory.mktemp("llama_cpp")
-    sources = unpack_sources(folder)
-    stock = build(sources, folder, "stock")
+    try:
+        sources = llama_sources.unpack_sources(folder)
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    stock = shutil.copy(llama_sources.build(sources, folder / "build", "llama_logits"), folder / "stock")
     file, strict, lenient = sources / LOADER[0], LOADER[1], LOADER[2]
     code = file.read_text()
     assert code.count(strict) == 1, "llama.cpp's loader has changed: look at what it does with unknown tensors"
     file.write_text(code.replace(strict, lenient))
-    return {"stock": stock, "lenient": build(sources, folder, "lenient")}
+    return {"stock": Path(stock), "lenient": llama_sources.build(sources, folder / "build", "llama_logits")}
 
 
 def logits(engine: Path, model: Path, out: Path, cache: str = "f32") -> np.ndarray:

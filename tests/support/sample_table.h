@@ -36,6 +36,7 @@ class SampleMaker {
     table.tool_version = "0.1.0";
     table.model = "sample \"model\" \xC3\xA9";
     table.num_model_layers = options_.layers.back() + 1;
+    table.dump_layers.assign(options_.layers.begin(), options_.layers.end());
     table.seed = ~std::uint64_t{0};  // does not fit a double or a signed number
     table.options_json = "{\"bits\":{\"k\":3,\"v\":3}}";
     table.simd_target = "AVX2";
