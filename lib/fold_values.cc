@@ -8,17 +8,24 @@
 namespace so4cal {
 namespace {
 
-// c = a b with a [n, n], b and c [n, columns]. Sums run over k upwards: the same bits however rows are cut.
+constexpr std::size_t kPanel = 8;  // columns at a time: sums in registers, the panel of b in the first cache
+
+// c = a b with a [rows, n], b [n, columns]. Each sum runs over k upwards: the same bits however a matrix is
+// cut.
 void Multiply(std::span<const double> a, std::span<const double> b, std::size_t n, std::span<double> c) {
-  const std::size_t columns = b.size() / n;
-  std::fill(c.begin(), c.end(), 0.0);
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t k = 0; k < n; ++k) {
-      const double factor = a[i * n + k];
-      const double* in = b.data() + k * columns;
-      double* out = c.data() + i * columns;
-      for (std::size_t j = 0; j < columns; ++j) out[j] += factor * in[j];
+  const std::size_t rows = a.size() / n, columns = b.size() / n;
+  std::vector<double> panel(n * kPanel, 0.0);  // what the last one has too many stays zero or is not stored
+  for (std::size_t first = 0; first < columns; first += kPanel) {
+    const std::size_t width = std::min(kPanel, columns - first);
+    for (std::size_t k = 0; k < n; ++k)
+      std::copy_n(b.data() + k * columns + first, width, panel.data() + k * kPanel);
+    for (std::size_t i = 0; i < rows; ++i) {
+      double sums[kPanel] = {};
+      for (std::size_t k = 0; k < n; ++k)
+        for (std::size_t j = 0; j < kPanel; ++j) sums[j] += a[i * n + k] * panel[k * kPanel + j];
+      std::copy_n(sums, width, c.data() + i * columns + first);
     }
+  }
 }
 
 std::vector<double> Transposed(std::span<const double> a, std::size_t n) {
@@ -61,15 +68,15 @@ void FoldValueBias(const ValueFold& fold, std::span<double> b_v) {
 
 void FoldOutputRows(std::span<const ValueFold> folds, std::size_t query_heads, std::span<double> w_o) {
   CheckRows(folds, query_heads, w_o.size());
-  const std::size_t n = folds[0].head_dim, group = query_heads / folds.size();
-  std::vector<double> in(n);
-  for (std::size_t at = 0; at < w_o.size(); at += n) {
-    const std::vector<double>& b = folds[at / n % query_heads / group].out_of_o;
-    double* out = w_o.data() + at;
-    std::copy_n(out, n, in.begin());
-    std::fill_n(out, n, 0.0);
-    for (std::size_t k = 0; k < n; ++k)
-      for (std::size_t j = 0; j < n; ++j) out[j] += in[k] * b[k * n + j];
+  const std::size_t n = folds[0].head_dim, group = query_heads / folds.size(), columns = query_heads * n;
+  std::vector<double> in(w_o.size() / query_heads), out(in.size());  // the columns of one query head
+  for (std::size_t head = 0; head < query_heads; ++head) {
+    double* const first = w_o.data() + head * n;
+    for (std::size_t at = 0; at < in.size(); at += n)
+      std::copy_n(first + at / n * columns, n, in.data() + at);
+    Multiply(in, folds[head / group].out_of_o, n, out);
+    for (std::size_t at = 0; at < in.size(); at += n)
+      std::copy_n(out.data() + at, n, first + at / n * columns);
   }
 }
 
@@ -78,9 +85,9 @@ std::vector<double> OffsetThroughRows(std::span<const ValueFold> folds, std::siz
   CheckRows(folds, query_heads, w_o.size());
   const std::size_t n = folds[0].head_dim, group = query_heads / folds.size(), columns = query_heads * n;
   std::vector<double> sums(w_o.size() / columns, 0.0);
-  for (std::size_t i = 0; i < w_o.size(); ++i) {
-    const std::vector<double>& offset = folds[i % columns / n / group].offset;
-    if (!offset.empty()) sums[i / columns] += w_o[i] * offset[i % n];
+  for (std::size_t at = 0; at < w_o.size(); at += n) {
+    const std::vector<double>& offset = folds[at % columns / n / group].offset;
+    for (std::size_t i = 0; i < offset.size(); ++i) sums[at / columns] += w_o[at + i] * offset[i];
   }
   return sums;
 }

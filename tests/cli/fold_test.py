@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
+import signal
 import subprocess
+import time
 import unittest
 from collections.abc import Callable
 from pathlib import Path
 
 from fold_models import (DIM, KV_HEADS, LAYERS, QUERY_HEADS, WIDTH, Model, Numbers, Tensor, gguf_names,
                          read_safetensors, unpack, write_gguf, write_safetensors)
-from support import SAMPLE, CliTest, run
+from support import BINARY, SAMPLE, CliTest, run
 
 Matrix = list[Numbers]
 ROUNDING = {"F64": 0, "F32": 2**-24, "F16": 2**-11, "BF16": 2**-8}  # half a unit in the last place of numbers from 1 to 2
@@ -263,6 +266,29 @@ class FilesTest(FoldTest):
         self.assert_error(1, "model.safetensors.index.json", "fold", table, "--model", self.folder, "-o", out)
         self.assert_error(1, ".gguf file", "fold", table, "--model", table, "-o", out)
         self.assertFalse(out.exists())
+
+    def test_interrupt(self) -> None:
+        """While a gigabyte is copied (a hole in the file: it takes no room before)."""
+        table, model = self.table(), self.folder / "model.safetensors"
+        tensors = Model().tensors
+        write_safetensors(model, tensors)
+        length = int.from_bytes(model.read_bytes()[:8], "little")
+        header = json.loads(model.read_bytes()[8 : 8 + length])
+        end = model.stat().st_size - 8 - length
+        header["more"] = {"dtype": "U8", "shape": [2**30], "data_offsets": [end, end + 2**30]}
+        text = json.dumps(header).encode()
+        model.write_bytes(len(text).to_bytes(8, "little") + text + model.read_bytes()[8 + length :])
+        os.truncate(model, 8 + len(text) + end + 2**30)
+        before = self.entries()
+        process = subprocess.Popen([BINARY, "fold", table, "--model", model, "-o", self.folder / "out.safetensors"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while self.entries() == before and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual((process.returncode, out), (130, ""), err)
+        self.assertIn("interrupted; nothing was written", err)
+        self.assertEqual(self.entries(), before)
 
     def test_full_disk(self) -> None:
         folder = self.folder / "small"

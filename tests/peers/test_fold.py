@@ -164,10 +164,10 @@ def real(smollm2_path: Path, smollm2: Any, tokenizer: Any, wikitext: Path,
 
 
 def test_real_model(real: Smollm2) -> None:
-    """30 layers in float32 over 512 tokens."""
+    """30 layers in float32 over 512 tokens: ten times what sums in another order were seen to do (3e-6)."""
     maps = value_maps(real.table)
     assert sorted(maps) == list(range(30))
-    assert_same_model(real.model, load(real.fold("none")), maps, real.judged, 2e-4, 2e-4)
+    assert_same_model(real.model, load(real.fold("none")), maps, real.judged, 3e-5, 3e-5)
 
 
 def rotate_values(model: Any, f: np.ndarray) -> list[Any]:
@@ -195,7 +195,7 @@ def test_engine_that_rotates_values_itself(rotation: str, f: Callable[[], np.nda
         out = real.fold(rotation)
     folded = load(out)
     handles = rotate_values(folded, f())
-    assert_same_model(real.model, folded, value_maps(real.table), real.judged[:128], 2e-4, 2e-4)
+    assert_same_model(real.model, folded, value_maps(real.table), real.judged[:128], 3e-5, 3e-5)
     for handle in handles:
         handle.remove()
     _, plain = run(folded, real.judged[:8])
@@ -209,8 +209,8 @@ def signs() -> np.ndarray:
 
 def test_plain_rounding_after_the_fold_has_the_error_of_the_table(real: Smollm2) -> None:
     """NMSE of values that are rounded without any rotation, of the folded model, against the table's own error on the
-    same tokens of the original. 1e-3: float rounding moves few numbers across a border between two codes. Keys are
-    those of the original."""
+    same tokens of the original. 1e-4: float rounding moves few numbers across a border between two codes (seen: 5e-6).
+    Keys are those of the original."""
     layers = {0, 15, 29}
     errors = {}
     small = fitted_table(real.folder / "fit.h5", real.folder / "three.h5", "--offset", "v=none", "--layers", "0,15,29")
@@ -223,13 +223,13 @@ def test_plain_rounding_after_the_fold_has_the_error_of_the_table(real: Smollm2)
     for head, original in errors["original"].items():
         folded = errors["folded"][head]
         if head[1] == "v":
-            assert folded["none"]["nmse"] == pytest.approx(original["calibrated_nearest"]["nmse"], rel=1e-3), head
+            assert folded["none"]["nmse"] == pytest.approx(original["calibrated_nearest"]["nmse"], rel=1e-4), head
         else:
-            assert folded["none"]["nmse"] == pytest.approx(original["none"]["nmse"], rel=1e-3), head
+            assert folded["none"]["nmse"] == pytest.approx(original["none"]["nmse"], rel=1e-4), head
     values = [(original["none"]["nmse"], errors["folded"][head]["none"]["nmse"])
               for head, original in errors["original"].items() if head[1] == "v"]  # fmt: skip
     gains = [after / before for before, after in values]
-    assert np.exp(np.mean(np.log(gains))) < 0.97, gains  # and that is a gain
+    assert np.exp(np.mean(np.log(gains))) < 0.8, gains  # and that is a gain
 
 
 GGUF_TYPES = {"f32": np.float32, "f16": np.float16}
