@@ -61,7 +61,7 @@ class MainJobTest(CliTest):
             self.assert_done("export", table, "-o", export)
             checks = self.assert_done("verify", export, "--against", table, "--dump", SAMPLE)
             self.assertEqual([line.split()[0:2] for line in checks.splitlines()],
-                             [["ok", word] for word in ["opened:", "orthogonal:", "convention:", "against:",
+                             [["ok", word] for word in ["opened:", "orthogonal:", "orthogonal", "convention:", "against:",
                                                         "reconstruction:"]])
         self.assert_done("verify", table, "--dump", SAMPLE)
 

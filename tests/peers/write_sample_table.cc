@@ -14,7 +14,8 @@ using so4cal::testing::SampleOptions;
 void WriteAll(const SampleOptions& options, const std::filesystem::path& stem) {
   const so4cal::RotationTable table = so4cal::testing::SampleTable(options);
   for (const so4cal::Exporter& exporter : so4cal::Exporters()) {
-    const std::filesystem::path out = stem.string() + std::string(exporter.folder() ? ".oscar" : exporter.extension);
+    const std::filesystem::path out =
+        stem.string() + std::string(exporter.folder() ? ".oscar" : exporter.extension);
     std::filesystem::remove_all(out);
     try {
       exporter.write(table, out);
@@ -40,7 +41,8 @@ int main(int argc, char** argv) {
     }
     WriteAll({.head_dim = 32, .rounding = so4cal::Rounding::kRefined, .offset = false}, folder / "metric");
     WriteAll({.head_dim = 64, .value_dim = 48, .block = 16, .offset = false}, folder / "per_head");
-    WriteAll({.head_dim = 64, .value_dim = 48, .block = 16, .offset = false, .shared = true}, folder / "per_layer");
+    WriteAll({.head_dim = 64, .value_dim = 48, .block = 16, .offset = false, .shared = true},
+             folder / "per_layer");
     WriteAll({.head_dim = 128, .value_dim = 128, .num_heads = 2, .layers = {5}, .block = 32},
              folder / "d128");
   } catch (const so4cal::Error& e) {

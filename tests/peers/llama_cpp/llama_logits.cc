@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logits of every token of a text by llama.cpp, as raw f32 [tokens, vocabulary]:
-//   llama_logits MODEL.gguf TEXT OUT [CACHE_TYPE]       CACHE_TYPE: f16 (default), f32 or q4_0, for keys and values
+//   llama_logits MODEL.gguf TEXT OUT [CACHE_TYPE]       CACHE_TYPE: f16 (default), f32 or q4_0, for keys and
+//   values
 #include <llama.h>
 
 #include <cstdio>
@@ -17,7 +18,8 @@ int main(int argc, char** argv) {
   const llama_vocab* vocab = llama_model_get_vocab(model);
   const auto length = static_cast<int>(std::strlen(argv[2]));
   std::vector<llama_token> tokens(static_cast<std::size_t>(length) + 8);
-  const int count = llama_tokenize(vocab, argv[2], length, tokens.data(), static_cast<int>(tokens.size()), true, true);
+  const int count =
+      llama_tokenize(vocab, argv[2], length, tokens.data(), static_cast<int>(tokens.size()), true, true);
   if (count <= 0) return 1;
   tokens.resize(static_cast<std::size_t>(count));
 
