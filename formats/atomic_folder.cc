@@ -38,9 +38,10 @@ void Sync(const fs::path& path, bool folder, const fs::path& out) {
 
 struct RemoveOnExit {
   fs::path path;
+  bool armed = true;
   ~RemoveOnExit() {
     std::error_code ignored;
-    fs::remove_all(path, ignored);
+    if (armed) fs::remove_all(path, ignored);
   }
 };
 
@@ -52,7 +53,8 @@ void WriteFolderAtomically(const fs::path& given, const std::function<void(const
   std::error_code error;
   const bool replaced = fs::is_directory(out, error);
   if (!replaced && fs::exists(fs::symlink_status(out, error))) Fail(given, ENOTDIR);
-  const RemoveOnExit temporary{Beside(out, ".tmp")}, old{Beside(out, ".old")};
+  const RemoveOnExit temporary{Beside(out, ".tmp")};
+  RemoveOnExit old{Beside(out, ".old"), false};  // the user's own until the new folder has its name
   if (!fs::create_directory(temporary.path, error)) Fail(given, error.value());
   write(temporary.path);
   for (const auto& entry : fs::recursive_directory_iterator(temporary.path))
@@ -63,6 +65,7 @@ void WriteFolderAtomically(const fs::path& given, const std::function<void(const
     if (replaced) (void)::rename(old.path.c_str(), out.c_str());
     Fail(given, reason);
   }
+  old.armed = replaced;
   Sync(out.parent_path(), /*folder=*/true, given);
 }
 
