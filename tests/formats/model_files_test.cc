@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "formats/byte_writer.h"
 #include "lib/error.h"
 #include "tests/support/model_folder.h"
 
@@ -29,6 +32,24 @@ std::vector<std::string> Names(const ModelFiles& model) {
   std::vector<std::string> names;
   for (const ModelTensor& tensor : model.tensors) names.push_back(tensor.name + "@" + tensor.file);
   return names;
+}
+
+// A tensor behind one of 5 GiB, in a file with a hole: places are 64-bit, and only the header is read.
+TEST(ModelFiles, PlacesBeyondFourGigabytes) {
+  const TempFolder folder;
+  constexpr std::uint64_t kLarge = std::uint64_t{5} << 30;
+  const std::string header =
+      "{\"a\":{\"dtype\":\"U8\",\"shape\":[5368709120],\"data_offsets\":[0,5368709120]},"
+      "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[5368709120,5368709128]}}";
+  std::string bytes;
+  AppendLittleEndian(bytes, static_cast<std::uint64_t>(header.size()));
+  std::ofstream(folder / "m.safetensors", std::ios::binary) << bytes << header;
+  std::filesystem::resize_file(folder / "m.safetensors", 8 + header.size() + kLarge + 8);
+  const ModelFiles model = OpenModel(folder / "m.safetensors");
+  ASSERT_EQ(model.tensors.size(), 2U);
+  EXPECT_EQ(model.tensors[1].begin, 8 + header.size() + kLarge);
+  std::filesystem::resize_file(folder / "m.safetensors", 8 + header.size() + kLarge + 7);
+  EXPECT_THROW(OpenModel(folder / "m.safetensors"), Error);
 }
 
 // The place of a tensor's data: what is written there is what the library's reader finds in the tensor.
