@@ -31,7 +31,8 @@ constexpr Named<ObjectiveChoice> kObjectiveChoices[] = {
     {ObjectiveChoice::kOutput, "output", "attention output (values; needs w_o)"},
 };
 constexpr Named<RoundingChoice> kRoundingChoices[] = {
-    {RoundingChoice::kAuto, "auto", "refined for keys where the dump has queries, else nearest"},
+    {RoundingChoice::kAuto, "auto",
+     "keys refined where the dump has queries, values feedback where it pays, else nearest"},
     {RoundingChoice::kNearest, "nearest", "each coordinate to its nearest level"},
     {RoundingChoice::kFeedback, "feedback",
      "errors are pushed on to later coordinates under the head's metric"},
