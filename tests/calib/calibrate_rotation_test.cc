@@ -172,8 +172,7 @@ struct MetricCase {
   const char* name;
   RoundingChoice rounding;
   LossChoice loss;
-  double
-      limit;  // of the error's ratio to Hadamard; .73, .72 and .93 were measured, .02 apart on two machines
+  double limit;  // of the error's ratio to Hadamard; .73, .72 and .93 were measured
 };
 class EveryMetricFit : public testing::TestWithParam<MetricCase> {};
 
